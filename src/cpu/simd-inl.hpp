@@ -1,0 +1,220 @@
+// simd-inl.hpp: rows of 16-bit, 32-bit and 64-bit floats as vectors of float or double, and the exponential that softmax
+// is made of. Compiled once for each instruction set (Highway's foreach_target); knows no op.
+#if defined(SLUICE_CPU_SIMD_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef SLUICE_CPU_SIMD_INL
+#undef SLUICE_CPU_SIMD_INL
+#else
+#define SLUICE_CPU_SIMD_INL
+#endif
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include <bit>
+#include <cstdint>
+
+#include "core/dtype.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace sluice {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <typename C>
+using full = hn::ScalableTag<C>;
+
+// Conversions of halves by the processor itself (F16C) come with AVX2.
+#undef SLUICE_HAS_F16C
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+#define SLUICE_HAS_F16C 1
+#else
+#define SLUICE_HAS_F16C 0
+#endif
+
+// ---- loads: any float type to D's, exactly ------------------------------------------------------------------------
+
+template <class D>
+  requires(sizeof(hn::TFromD<D>) == 4)
+HWY_INLINE hn::Vec<D> load(D d, const float *p) {
+  return hn::LoadU(d, p);
+}
+template <class D>
+  requires(sizeof(hn::TFromD<D>) == 4)
+HWY_INLINE hn::Vec<D> load(D d, const bfloat16 *p) {
+  const hn::Rebind<uint16_t, D> narrow;
+  const hn::Rebind<uint32_t, D> wide;
+  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(wide, hn::LoadU(narrow, reinterpret_cast<const uint16_t *>(p)))));
+}
+template <class D>
+  requires(sizeof(hn::TFromD<D>) == 4)
+HWY_INLINE hn::Vec<D> load(D d, const float16 *p) {
+#if SLUICE_HAS_F16C
+  const hn::Rebind<hwy::float16_t, D> narrow;
+  return hn::PromoteTo(d, hn::LoadU(narrow, reinterpret_cast<const hwy::float16_t *>(p)));
+#else
+  const hn::Rebind<uint16_t, D> narrow;
+  const hn::Rebind<uint32_t, D> wide;
+  auto bits = hn::PromoteTo(wide, hn::LoadU(narrow, reinterpret_cast<const uint16_t *>(p)));
+  auto magnitude = hn::ShiftLeft<13>(hn::And(bits, hn::Set(wide, 0x7fffu)));
+  auto sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(wide, 0x8000u)));
+  // 2^112 moves the exponent's bias and makes subnormals normal, exactly; infinities and NaN are left with 255.
+  auto scaled = hn::BitCast(wide, hn::Mul(hn::BitCast(d, magnitude), hn::Set(d, 0x1p112f)));
+  auto special = hn::Gt(hn::BitCast(hn::Rebind<int32_t, D>(), magnitude), hn::Set(hn::Rebind<int32_t, D>(), 0x0f7fffff));
+  auto value = hn::IfThenElse(hn::RebindMask(wide, special), hn::Or(magnitude, hn::Set(wide, 0x7f800000u)), scaled);
+  return hn::BitCast(d, hn::Or(value, sign));
+#endif
+}
+template <class D>
+  requires(sizeof(hn::TFromD<D>) == 8)
+HWY_INLINE hn::Vec<D> load(D d, const double *p) {
+  return hn::LoadU(d, p);
+}
+template <class D, typename T>
+  requires(sizeof(hn::TFromD<D>) == 8)
+HWY_INLINE hn::Vec<D> load(D d, const T *p) {
+  return hn::PromoteTo(d, load(hn::Rebind<float, D>(), p));
+}
+
+// ---- stores: round to nearest even ----------------------------------------------------------------------------------
+
+template <class D>
+  requires(sizeof(hn::TFromD<D>) == 4)
+HWY_INLINE hn::Vec<D> narrowed(D, hn::Vec<D> v, const float *) {
+  return v;
+}
+template <class D>
+  requires(sizeof(hn::TFromD<D>) == 4)
+HWY_INLINE hn::Vec<hn::Rebind<uint16_t, D>> narrowed(D d, hn::Vec<D> v, const bfloat16 *) {
+  const hn::Rebind<uint16_t, D> narrow;
+  const hn::Rebind<int32_t, D> wide;
+  auto bits = hn::BitCast(wide, v);
+  auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(wide, 1));
+  auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(wide, 0x7fff)));
+  rounded = hn::IfThenElse(hn::RebindMask(wide, hn::IsNaN(v)), hn::Or(bits, hn::Set(wide, 0x400000)), rounded);
+  (void)d;
+  return hn::DemoteTo(narrow, hn::BitCast(wide, hn::ShiftRight<16>(hn::BitCast(hn::Rebind<uint32_t, D>(), rounded))));
+}
+#if SLUICE_HAS_F16C
+template <class D>
+  requires(sizeof(hn::TFromD<D>) == 4)
+HWY_INLINE hn::Vec<hn::Rebind<hwy::float16_t, D>> narrowed(D, hn::Vec<D> v, const float16 *) {
+  return hn::DemoteTo(hn::Rebind<hwy::float16_t, D>(), v);
+}
+#else
+template <class D>
+  requires(sizeof(hn::TFromD<D>) == 4)
+HWY_INLINE hn::Vec<hn::Rebind<uint16_t, D>> narrowed(D d, hn::Vec<D> v, const float16 *) {
+  const hn::Rebind<uint16_t, D> narrow;
+  const hn::Rebind<int32_t, D> wide;
+  auto sign = hn::And(hn::BitCast(hn::Rebind<uint32_t, D>(), v), hn::Set(hn::Rebind<uint32_t, D>(), 0x80000000u));
+  auto a = hn::Abs(v);
+  auto bits = hn::BitCast(wide, a);
+  // 0.5's last bit is 2^-24, a half's smallest step: the addition rounds subnormals.
+  auto tiny = hn::Sub(hn::BitCast(wide, hn::Add(a, hn::Set(d, 0.5f))), hn::Set(wide, 0x3f000000));
+  auto odd = hn::And(hn::ShiftRight<13>(bits), hn::Set(wide, 1));
+  auto normal = hn::ShiftRight<13>(hn::Sub(hn::Add(bits, hn::Add(odd, hn::Set(wide, 0xfff))), hn::Set(wide, 112 << 23)));
+  auto half = hn::IfThenElse(hn::RebindMask(wide, hn::Lt(a, hn::Set(d, 0x1p-14f))), tiny, normal);
+  half = hn::IfThenElse(hn::RebindMask(wide, hn::Ge(a, hn::Set(d, 65520.0f))), hn::Set(wide, 0x7c00), half);
+  half = hn::IfThenElse(hn::RebindMask(wide, hn::IsNaN(v)), hn::Set(wide, 0x7e00), half);
+  half = hn::Or(half, hn::BitCast(wide, hn::ShiftRight<16>(sign)));
+  return hn::DemoteTo(narrow, half);
+}
+#endif
+template <class D>
+  requires(sizeof(hn::TFromD<D>) == 8)
+HWY_INLINE hn::Vec<D> narrowed(D, hn::Vec<D> v, const double *) {
+  return v;
+}
+template <class D, typename T>
+  requires(sizeof(hn::TFromD<D>) == 8)
+HWY_INLINE auto narrowed(D, hn::Vec<D> v, const T *p) {
+  const hn::Rebind<float, D> single;
+  return narrowed(single, hn::DemoteTo(single, v), p);
+}
+
+template <class D, typename T>
+HWY_INLINE void store(D d, hn::Vec<D> v, T *p) {
+  auto n = narrowed(d, v, p);
+  hn::StoreU(n, hn::DFromV<decltype(n)>(), reinterpret_cast<hn::TFromV<decltype(n)> *>(p));
+}
+// Past the caches. p is aligned to the vector as stored.
+template <class D, typename T>
+HWY_INLINE void stream(D d, hn::Vec<D> v, T *p) {
+  auto n = narrowed(d, v, p);
+  hn::Stream(n, hn::DFromV<decltype(n)>(), reinterpret_cast<hn::TFromV<decltype(n)> *>(p));
+}
+
+// ---- e^x for x <= 0 ----------------------------------------------------------------------------------------------------
+
+// Highway's own Exp answers 0 for NaN, and a NaN must reach the sum; for x <= 0 fewer steps do. x = q ln2 + r,
+// |r| <= ln2 / 2; ln2 in two parts, the first short enough that q times it is exact. Below 1 ulp in both types, 0 for
+// -inf; results that are subnormal are rounded once.
+template <typename C>
+struct exp_numbers;
+template <>
+struct exp_numbers<float> {
+  static constexpr float lowest = -104.0f;   // e^-104 rounds to 0
+  static constexpr float magic = 0x1.8p23f;  // adding it rounds to an integer, which its low bits then hold
+  static constexpr float ln2_high = 0x1.62e4p-1f, ln2_low = 0x1.7f7d1cp-20f;
+  // Minimax of the relative error on the interval with the first two fixed at 1: 2^-28.2.
+  static constexpr float c[] = {0x1.6a4ce4p-10f, 0x1.123988p-7f, 0x1.5558bp-5f, 0x1.555492p-3f, 0x1.fffffcp-2f, 1, 1};
+  static constexpr int mantissa_bits = 23, bias = 127;
+};
+template <>
+struct exp_numbers<double> {
+  static constexpr double lowest = -746.0;
+  static constexpr double magic = 0x1.8p52;
+  static constexpr double ln2_high = 0x1.62e42fefa38p-1, ln2_low = 0x1.ef35793c7673p-45;
+  // Taylor's: the first term left out is 2^-57 of the result.
+  static constexpr double c[] = {1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880,
+                                 1.0 / 40320,      1.0 / 5040,      1.0 / 720,      1.0 / 120,     1.0 / 24,
+                                 1.0 / 6,          1.0 / 2,         1,              1};
+  static constexpr int mantissa_bits = 52, bias = 1023;
+};
+
+template <class D>
+HWY_INLINE hn::Vec<D> exp_below(D d, hn::Vec<D> x) {
+  using C = hn::TFromD<D>;
+  using k = exp_numbers<C>;
+  using I = hwy::MakeSigned<C>;
+  const hn::Rebind<I, D> di;
+#if HWY_ARCH_X86
+  x = hn::Max(hn::Set(d, k::lowest), x);  // x86's maximum answers its second operand when one is NaN
+#else
+  x = hn::IfThenElse(hn::Lt(x, hn::Set(d, k::lowest)), hn::Set(d, k::lowest), x);
+#endif
+  const auto shifted = hn::MulAdd(x, hn::Set(d, C(1.44269504088896340736)), hn::Set(d, k::magic));
+  const auto q = hn::Sub(shifted, hn::Set(d, k::magic));
+  auto r = hn::NegMulAdd(q, hn::Set(d, k::ln2_high), x);
+  r = hn::NegMulAdd(q, hn::Set(d, k::ln2_low), r);
+  auto p = hn::Set(d, k::c[0]);
+  for (size_t i = 1; i < sizeof k::c / sizeof k::c[0]; ++i) p = hn::MulAdd(p, r, hn::Set(d, k::c[i]));
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+  if constexpr (sizeof(hn::Vec<D>) == 64) {
+    if constexpr (sizeof(C) == 4)
+      return hn::Vec<D>{_mm512_scalef_ps(p.raw, q.raw)};
+    else
+      return hn::Vec<D>{_mm512_scalef_pd(p.raw, q.raw)};
+  }
+#endif
+  // 2^q in two factors, since q alone may leave the exponent's range: only the last product can round.
+  const auto whole = hn::Sub(hn::BitCast(di, shifted), hn::Set(di, std::bit_cast<I>(k::magic)));
+  const auto half = hn::ShiftRight<1>(whole);
+  const auto bias = hn::Set(di, I(k::bias));
+  const auto first = hn::BitCast(d, hn::ShiftLeft<k::mantissa_bits>(hn::Add(half, bias)));
+  const auto second = hn::BitCast(d, hn::ShiftLeft<k::mantissa_bits>(hn::Add(hn::Sub(whole, half), bias)));
+  return hn::Mul(hn::Mul(p, first), second);
+}
+
+// (v - m) rounded, and what the rounding lost: v - m = d + lost exactly (Knuth's two-sum).
+template <class D>
+HWY_INLINE hn::Vec<D> difference_error(D, hn::Vec<D> v, hn::Vec<D> m, hn::Vec<D> d) {
+  const auto back = hn::Sub(d, v);
+  return hn::Sub(hn::Sub(v, hn::Sub(d, back)), hn::Add(m, back));
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace sluice
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,40 @@
+// launch.cuh: the one way in which kernels are launched, and loaded ahead of it. An error comes back as a value: the
+// `<<<>>>` of CUDA would leave it in a slot that nobody reads.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdio>
+#include <type_traits>
+
+#include "core/result.hpp"
+#include "cuda/refusal.cuh"
+
+namespace sluice::cuda {
+
+// Enqueues kernel(arguments...), each argument converted to the kernel's parameter. Whoever calls has checked the
+// arguments, so a refusal speaks of the stream or of the device; guard() puts the operation's name before the text.
+template <typename... Parameters>
+result<void> launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, sluice_stream stream,
+                    const std::type_identity_t<Parameters> &...arguments) {
+  cudaLaunchConfig_t how = {};
+  how.gridDim = grid;
+  how.blockDim = block;
+  how.stream = stream;
+  void *addresses[] = {const_cast<void *>(static_cast<const void *>(&arguments))...};
+  cudaError_t error = cudaLaunchKernelExC(&how, reinterpret_cast<const void *>(kernel), addresses);
+  if (error == cudaSuccess) return {};
+  char what[96];
+  std::snprintf(what, sizeof what, "launching %u x %u blocks of %u x %u threads on stream %p", grid.x, grid.y, block.x,
+                block.y, static_cast<void *>(stream));
+  return refusal(SLUICE_CUDA_FAILED, what, error);
+}
+
+// Loads the kernel's code on the current device, which a first launch would do otherwise.
+template <typename... Parameters>
+result<void> warm(void (*kernel)(Parameters...)) {
+  cudaFuncAttributes facts;
+  return accepted("loading a kernel", cudaFuncGetAttributes(&facts, reinterpret_cast<const void *>(kernel)));
+}
+
+}  // namespace sluice::cuda

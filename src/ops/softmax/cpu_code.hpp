@@ -1,0 +1,27 @@
+// cpu_code.hpp: what an instruction set offers softmax: one thread's share of the work.
+#pragma once
+
+#include "cpu/isa.hpp"
+#include "ops/softmax/softmax.hpp"
+
+namespace sluice::softmax {
+
+struct forward_code {
+  void (*rows)(const plan &p, const addresses &data, int64_t begin, int64_t end);
+  void (*sums)(const plan &p, const addresses &data, int64_t row, int64_t first, int64_t last, pair *chunks);
+  void (*write)(const plan &p, const addresses &data, int64_t row, int64_t first, int64_t last, const total &t);
+  total (*finish)(const plan &p, const addresses &data, int64_t row, const pair *chunks);
+  void (*tile)(const plan &p, const addresses &data, int64_t begin, int64_t side, char *scratch);
+};
+
+struct backward_code {
+  void (*dots)(const backward_plan &p, const addresses &data, double *dots, int64_t begin, int64_t end);
+  // dx and the rows' shares of the gradients that add up over rows, given dots.
+  void (*rows)(const backward_plan &p, const backward_scratch &s, const addresses &data, int64_t begin, int64_t end);
+  // One piece of one row of d_mask, summed over the rows that share it.
+  void (*mask)(const backward_plan &p, const backward_scratch &s, const addresses &data, const gradients &out,
+               int64_t kept, int64_t piece);
+  int64_t (*mask_pieces)(int64_t n);
+};
+
+}  // namespace sluice::softmax

@@ -1,0 +1,94 @@
+// softmax_cpu.cpp: softmax on the CPU: deals a plan's work to threads, in the code of the context's instruction set.
+#include "cpu/targets.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/softmax/softmax_cpu.cpp"
+#include <hwy/foreach_target.h>
+
+#include "ops/softmax/cpu_code.hpp"
+#include "ops/softmax/forward-inl.hpp"
+
+#if HWY_ONCE
+
+#include <algorithm>
+#include <atomic>
+
+#include "abi/context.hpp"
+#include "ops/softmax/run.hpp"
+
+namespace sluice::softmax {
+namespace {
+
+const forward_code &code_of(isa set, bool wide) {
+  switch (set) {
+#if HWY_TARGETS & HWY_AVX3
+    case isa::avx3: return N_AVX3::forward(wide);
+#endif
+#if HWY_TARGETS & HWY_AVX2
+    case isa::avx2: return N_AVX2::forward(wide);
+#endif
+#if HWY_TARGETS & HWY_SSE4
+    case isa::sse4: return N_SSE4::forward(wide);
+#endif
+    default: return HWY_NAMESPACE::forward(wide);
+  }
+}
+
+void run_rows(const sluice_context &context, const plan &p, const addresses &data, const forward_code &code) {
+  context.threads.each(p.tasks, [&](int64_t task) {
+    code.rows(p, data, task * p.per_task, std::min(p.space.rows, (task + 1) * p.per_task));
+  });
+}
+
+void run_pieces(const sluice_context &context, const plan &p, const scratch &s, const addresses &data,
+                const forward_code &code) {
+  int64_t chunks = chunks_of(p.n), tasks_a_row = p.tasks / p.space.rows;
+  auto chunks_of_task = [&](int64_t task, auto &&f) {
+    int64_t row = task / tasks_a_row, first = task % tasks_a_row * p.per_task;
+    f(row, first, std::min(chunks, first + p.per_task));
+  };
+  context.threads.each(p.tasks, [&](int64_t task) {
+    chunks_of_task(task, [&](int64_t row, int64_t first, int64_t last) {
+      code.sums(p, data, row, first, last, s.pairs + row * chunks);
+    });
+  });
+  for (int64_t row = 0; row < p.space.rows; ++row) s.totals[row] = code.finish(p, data, row, s.pairs + row * chunks);
+  if (!p.has(op_y)) return;
+  context.threads.each(p.tasks, [&](int64_t task) {
+    chunks_of_task(task, [&](int64_t row, int64_t first, int64_t last) {
+      code.write(p, data, row, first, last, s.totals[row]);
+    });
+  });
+}
+
+// A body owns one piece of scratch and takes tiles until none is left.
+void run_columns(const sluice_context &context, const plan &p, const scratch &s, const addresses &data,
+                 const forward_code &code) {
+  int64_t side = p.space.extent[p.space.axes - 1], tiles_a_side = (side + p.tile - 1) / p.tile;
+  int64_t tiles = p.space.rows / side * tiles_a_side;
+  std::atomic<int64_t> next{0};
+  context.threads.each(p.tasks, [&](int64_t task) {
+    for (int64_t t; (t = next.fetch_add(1, std::memory_order_relaxed)) < tiles;) {
+      int64_t from = t % tiles_a_side * p.tile;
+      code.tile(p, data, t / tiles_a_side * side + from, std::min(p.tile, side - from), s.tiles + task * p.tile_bytes());
+    }
+  });
+}
+
+}  // namespace
+
+result<void> run_cpu(const sluice_context &context, const plan &p, const scratch &s, const addresses &data) {
+  const forward_code &code = code_of(context.code, p.wide);
+  switch (p.how) {
+    case variant::nothing: return {};
+    case variant::rows: return run_rows(context, p, data, code), result<void>();
+    case variant::pieces: return run_pieces(context, p, s, data, code), result<void>();
+    case variant::columns: return run_columns(context, p, s, data, code), result<void>();
+    case variant::block_per_row: break;
+  }
+  return fail(SLUICE_INTERNAL, "the plan's variant %s is not one of the CPU's", variant_name(p.how));
+}
+
+}  // namespace sluice::softmax
+
+#endif

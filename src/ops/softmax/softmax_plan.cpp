@@ -1,0 +1,173 @@
+// softmax_plan.cpp: make_plan() of the forward direction and what both directions check alike. Pure: descriptor, views
+// and machine in, a plan or the reason against it out.
+#include <algorithm>
+#include <cmath>
+
+#include "ops/softmax/layout.hpp"
+#include "ops/softmax/softmax.hpp"
+
+namespace sluice::softmax {
+
+const char *variant_name(variant how) {
+  switch (how) {
+    case variant::nothing: return "nothing";
+    case variant::rows: return "rows";
+    case variant::pieces: return "pieces";
+    case variant::columns: return "columns";
+    case variant::block_per_row: return "block_per_row";
+  }
+  return "unknown";
+}
+
+namespace {
+
+constexpr int64_t largest_offset = int64_t(1) << 61;  // p(i) stays inside int64
+
+// Below this a second thread costs more than it brings: some microseconds of work at a core's share of memory speed.
+constexpr int64_t task_bytes = 128 << 10;
+// Results larger than this are written past the caches, which spares reading each line before it is overwritten.
+constexpr int64_t cached_bytes = 4 << 20;
+// Elements of a transposed tile, so that it stays in a core's second-level cache.
+constexpr int64_t tile_elements = 64 << 10;
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// Rows of x stand side by side: one step along the last joined axis is one element, in x and in y.
+bool rows_side_by_side(const plan &p) {
+  if (p.space.axes == 0 || p.column[op_x] == 1) return false;
+  int last = p.space.axes - 1;
+  bool y_too = !p.has(op_y) || (p.space.stride[last][op_y] == 1 && p.column[op_y] != 1);
+  return p.space.extent[last] >= 8 && p.space.stride[last][op_x] == 1 && y_too;
+}
+
+void choose_cpu(plan &p, int32_t width) {
+  int64_t row_bytes = std::max<int64_t>(1, p.n * bytes_of(p.dtype[op_x]));
+  if (rows_side_by_side(p)) {
+    int64_t side = p.space.extent[p.space.axes - 1], length = std::min(p.n, chunk);
+    p.how = variant::columns;
+    p.tile = std::min(std::clamp<int64_t>(tile_elements / length / 16 * 16, 16, 256), ceil_div(side, 16) * 16);
+    p.tasks = std::min<int64_t>(width, p.space.rows / side * ceil_div(side, p.tile));
+    return;
+  }
+  if (width > 1 && p.space.rows < 4 * width && p.n >= 4 * chunk) {
+    p.how = variant::pieces;
+    int64_t chunks = chunks_of(p.n);
+    p.per_task = ceil_div(chunks, std::min(chunks, ceil_div(4 * width, p.space.rows)));
+    p.tasks = p.space.rows * ceil_div(chunks, p.per_task);
+    return;
+  }
+  p.how = variant::rows;
+  p.per_task = std::max({int64_t(1), task_bytes / row_bytes, ceil_div(p.space.rows, 16 * width)});
+  p.tasks = ceil_div(p.space.rows, p.per_task);
+}
+
+}  // namespace
+
+result<void> want_flag_value(int32_t value, const char *field) {
+  if (value == 0 || value == 1) return {};
+  return fail(SLUICE_INVALID_ARGUMENT, "desc.%s is %d, want 0 or 1", field, value);
+}
+
+result<effects> read_effects(double scale, double softcap, int32_t log, int32_t empty_row, int32_t causal,
+                             int32_t diagonal, int64_t offset, int64_t window, bool wide) {
+  double largest = wide ? 1.7976931348623157e308 : 3.4028234663852886e38;
+  if (!(std::fabs(scale) <= largest))
+    return fail(SLUICE_INVALID_ARGUMENT, "desc.scale is %g, want a finite number in the compute type", scale);
+  if (!(softcap >= 0 && softcap <= largest))
+    return fail(SLUICE_INVALID_ARGUMENT, "desc.softcap is %g, want a finite number >= 0 in the compute type", softcap);
+  if (auto r = want_flag_value(log, "log"); !r) return r.error();
+  if (empty_row < 0 || empty_row > SLUICE_EMPTY_ROW_UNIFORM)
+    return fail(SLUICE_INVALID_ARGUMENT, "desc.empty_row is %d, want 0 to 2", empty_row);
+  if (auto r = want_flag_value(causal, "causal"); !r) return r.error();
+  if (auto r = want_flag_value(diagonal, "diagonal"); !r) return r.error();
+  if (offset < -largest_offset || offset > largest_offset)
+    return fail(SLUICE_INVALID_ARGUMENT, "desc.diagonal_offset is %lld, want at most 2^61 either way", (long long)offset);
+  if (window < 0 || window > largest_offset)
+    return fail(SLUICE_INVALID_ARGUMENT, "desc.window is %lld, want 0 to 2^61", (long long)window);
+  effects does = {};
+  does.scale = scale == 0 ? 1.0 : wide ? scale : double(float(scale));
+  does.softcap = wide ? softcap : double(float(softcap));
+  does.diagonal = offset;
+  does.window = window;
+  does.causal = causal;
+  does.log = log;
+  does.empty_row = empty_row;
+  return does;
+}
+
+bool computes_in_double(const tensors &t) {
+  for (int k = 0; k < operands; ++k)
+    if (t.present[k] && same(t.of[k].dtype, dtype_of<double>)) return true;
+  return false;
+}
+
+result<void> lay_out(const tensors &t, operand reference, const char *name, bool bottom_right, plan &p) {
+  const view &x = t.of[reference];
+  if (x.axes == 0) return fail(SLUICE_INVALID_SHAPE, "%s.ndim is 0, want at least 1", name);
+  int32_t leading = x.axes - 1;
+  p.n = x.shape[leading];
+  p.does.diagonal += bottom_right && leading > 0 ? p.n - x.shape[leading - 1] : bottom_right ? p.n - 1 : 0;
+
+  int64_t stride[max_axes][operands] = {};
+  for (int k = 0; k < operands; ++k) p.column[k] = 0, p.dtype[k] = {};
+  for (const operand_rule &rule : rules) {
+    operand k = rule.which;
+    if (!t.present[k]) continue;
+    const view &v = t.of[k];
+    p.dtype[k] = v.dtype;
+    int64_t seen[max_axes] = {};
+    result<void> fits;
+    switch (rule.shape) {
+      case shaped::like_x: fits = want_shape(v, rule.name, x.shape, x.axes); break;
+      case shaped::like_row: fits = want_shape(v, rule.name, x.shape, leading); break;
+      case shaped::against_x: fits = broadcast(v, rule.name, name, x.shape, x.axes, seen); break;
+      case shaped::against_row: fits = broadcast(v, rule.name, "the rows", x.shape, leading, seen); break;
+    }
+    if (!fits) return fits;
+    bool exact = rule.shape == shaped::like_x || rule.shape == shaped::like_row;
+    const int64_t *strides = exact ? v.strides : seen;
+    for (int a = 0; a < leading; ++a) stride[a][k] = strides[a];
+    bool has_columns = rule.shape == shaped::like_x || rule.shape == shaped::against_x;
+    if (has_columns) p.column[k] = rule.shape == shaped::like_x && p.n == 1 ? 1 : strides[leading];
+  }
+  bool counts_queries = p.does.causal || p.does.window || t.present[op_slopes];
+  if (leading > 0 && counts_queries) stride[leading - 1][op_query] = 1;
+
+  auto space = join_axes<operands>(leading, x.shape, stride);
+  if (!space) return space.error();
+  p.space = *space;
+  p.shapes_x = p.does.softcap != 0 || p.does.causal || p.does.window || t.present[op_mask] || t.present[op_keep] ||
+               t.present[op_lengths] || t.present[op_slopes] || t.present[op_temperature];
+  return {};
+}
+
+result<plan> make_plan(const sluice_softmax_desc &desc, const tensors &t, machine on) {
+  plan p = {};
+  p.wide = computes_in_double(t);
+  auto does = read_effects(desc.scale, desc.softcap, desc.log, desc.empty_row, desc.causal, desc.diagonal,
+                           desc.diagonal_offset, desc.window, p.wide);
+  if (!does) return does.error();
+  p.does = *does;
+  if (desc.accuracy < 0 || desc.accuracy > SLUICE_ACCURACY_HIGH)
+    return fail(SLUICE_INVALID_ARGUMENT, "desc.accuracy is %d, want 0 or 1", desc.accuracy);
+  if (desc.reserved0 != 0) return fail(SLUICE_INVALID_ARGUMENT, "desc.reserved0 is %d, want 0", desc.reserved0);
+  p.does.accuracy = p.wide ? SLUICE_ACCURACY_DEFAULT : desc.accuracy;
+  if (!t.present[op_y] && !t.present[op_lse] && !t.present[op_max])
+    return fail(SLUICE_INVALID_ARGUMENT, "y is NULL, want an output here or in desc.lse or desc.max");
+  if (auto r = lay_out(t, op_x, "x", desc.diagonal == SLUICE_DIAGONAL_BOTTOM_RIGHT, p); !r) return r.error();
+  if (auto r = want_outputs_apart(t, {{op_y, op_x}}); !r) return r.error();
+
+  bool writes_rows = t.present[op_lse] || t.present[op_max];
+  p.bytes = p.space.rows * p.n * (bytes_of(p.dtype[op_x]) + (p.has(op_y) ? bytes_of(p.dtype[op_y]) : 0));
+  p.past_caches = p.has(op_y) && p.space.rows * p.n * bytes_of(p.dtype[op_y]) > cached_bytes &&
+                  t.of[op_x].data != t.of[op_y].data;
+  if (p.space.rows == 0 || (p.n == 0 && !writes_rows))
+    p.how = variant::nothing;
+  else if (on.cuda)
+    p.how = variant::block_per_row;
+  else
+    choose_cpu(p, on.width);
+  return p;
+}
+
+}  // namespace sluice::softmax
