@@ -84,14 +84,14 @@ HWY_INLINE hn::Vec<D> narrowed(D, hn::Vec<D> v, const float *) {
 }
 template <class D>
   requires(sizeof(hn::TFromD<D>) == 4)
-HWY_INLINE hn::Vec<hn::Rebind<uint16_t, D>> narrowed(D d, hn::Vec<D> v, const bfloat16 *) {
+HWY_INLINE hn::Vec<hn::Rebind<uint16_t, D>> narrowed(D, hn::Vec<D> v, const bfloat16 *) {
   const hn::Rebind<uint16_t, D> narrow;
   const hn::Rebind<int32_t, D> wide;
   auto bits = hn::BitCast(wide, v);
   auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(wide, 1));
   auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(wide, 0x7fff)));
+  // The addition would carry some NaN into infinity or zero; each stays one in its upper half.
   rounded = hn::IfThenElse(hn::RebindMask(wide, hn::IsNaN(v)), hn::Or(bits, hn::Set(wide, 0x400000)), rounded);
-  (void)d;
   return hn::DemoteTo(narrow, hn::BitCast(wide, hn::ShiftRight<16>(hn::BitCast(hn::Rebind<uint32_t, D>(), rounded))));
 }
 #if SLUICE_HAS_F16C
@@ -143,6 +143,37 @@ HWY_INLINE void stream(D d, hn::Vec<D> v, T *p) {
   auto n = narrowed(d, v, p);
   hn::Stream(n, hn::DFromV<decltype(n)>(), reinterpret_cast<hn::TFromV<decltype(n)> *>(p));
 }
+
+// ---- parts of a vector: lanes [0, count), 0 < count < Lanes(d); memory behind them is not touched ----------------------
+
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+#define SLUICE_MASKS_MEMORY(T) true
+#else
+#define SLUICE_MASKS_MEMORY(T) false  // Highway may read or write whole vectors there
+#endif
+
+// The lanes behind hold anything finite.
+template <class D, typename T>
+HWY_INLINE hn::Vec<D> load_first(D d, const T *p, size_t count) {
+  if constexpr (SLUICE_MASKS_MEMORY(T) && sizeof(T) == sizeof(hn::TFromD<D>)) {
+    return hn::MaskedLoad(hn::FirstN(d, count), d, reinterpret_cast<const hn::TFromD<D> *>(p));
+  } else {
+    alignas(64) T copy[16] = {};
+    for (size_t i = 0; i < count; ++i) copy[i] = p[i];
+    return load(d, copy);
+  }
+}
+template <class D, typename T>
+HWY_INLINE void store_first(D d, hn::Vec<D> v, T *p, size_t count) {
+  if constexpr (SLUICE_MASKS_MEMORY(T) && sizeof(T) == sizeof(hn::TFromD<D>)) {
+    hn::BlendedStore(v, hn::FirstN(d, count), d, reinterpret_cast<hn::TFromD<D> *>(p));
+  } else {
+    alignas(64) T copy[16] = {};
+    store(d, v, copy);
+    for (size_t i = 0; i < count; ++i) p[i] = copy[i];
+  }
+}
+#undef SLUICE_MASKS_MEMORY
 
 // ---- e^x for x <= 0 ----------------------------------------------------------------------------------------------------
 

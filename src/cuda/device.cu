@@ -15,9 +15,14 @@ __global__ void probe() {}
 result<void> want_ordinal(int32_t ordinal) {
   int count = 0;
   cudaError_t error = cudaGetDeviceCount(&count);
-  if (error != cudaSuccess) return refusal(SLUICE_NO_DEVICE, "no CUDA device", error);
+  if (error != cudaSuccess) {
+    int driver = 0;  // 0: there is none, which the runtime itself calls too old
+    bool absent = cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0;
+    return refusal(SLUICE_NO_DEVICE, absent ? "no CUDA driver" : "no CUDA device", error);
+  }
   if (ordinal < 0 || ordinal >= count)
-    return fail(SLUICE_NO_DEVICE, "desc.device_id is %d, want 0 to %d: CUDA shows %d", ordinal, count - 1, count);
+    return fail(SLUICE_NO_DEVICE, "desc.device_id is %d, want less than %d, the number of CUDA devices",
+                ordinal, count);
   return {};
 }
 

@@ -1,5 +1,5 @@
-// device.hpp: a CUDA device as host code sees it, with no CUDA header. device.cu answers; where the CUDA half is left
-// out, device_stub.cpp answers that there is none.
+// device.hpp: a CUDA device as host code sees it, with no CUDA header. device.cu answers; where the CUDA half
+// is left out, device_stub.cpp answers that there is none.
 #pragma once
 
 #include <sluice/core.h>
@@ -21,8 +21,8 @@ struct facts {
 // SLUICE_NO_DEVICE with the reason where there is no such device, no driver or no CUDA half.
 result<facts> open(int32_t ordinal);
 
-// Makes the device current and answers which one was, for leave() to restore; where it is current already, neither
-// touches anything.
+// Makes the device current and answers which one was, for leave() to restore. Where it is current already,
+// neither of them touches anything.
 inline constexpr int32_t nothing_to_leave = -1;
 result<int32_t> enter(const facts &device);
 void leave(int32_t previous);

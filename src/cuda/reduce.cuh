@@ -1,5 +1,5 @@
-// reduce.cuh: sums and maxima, rung by rung: a thread, a warp, a block. The order of every addition follows from the
-// number of threads alone, so the same values give the same bits in every run.
+// reduce.cuh: sums and maxima, rung by rung: a thread, a warp, a block. The order of every addition follows
+// from the number of threads alone, so the same values give the same bits in every run.
 #pragma once
 
 #include <cmath>
@@ -9,11 +9,12 @@
 namespace sluice::cuda {
 
 inline constexpr int warp_threads = 32;
-inline constexpr int most_warps = 32;  // of a block
+inline constexpr int most_warps = 32; // of a block
 
-// ---- a thread ----------------------------------------------------------------------------------------------
+// ---- a thread ---------------------------------------------------------------------------------------------
 
-// Adds up terms of type C to more than C's precision: floats in double, doubles with the rounding errors beside them.
+// Adds up terms of type C to more than C's precision: floats in double, doubles with their rounding errors
+// beside.
 template <typename C>
 class running_sum {
  public:
@@ -32,7 +33,7 @@ class running_sum {
   double sum = 0, lost = 0;
 };
 
-// ---- a warp: every lane gets the result, and as + and max commute, the same bits of it ---------------------------
+// ---- a warp: every lane gets the result, and as + and max commute, the same bits of it --------------------
 
 template <typename T>
 __device__ T warp_sum(T v) {
@@ -49,7 +50,7 @@ __device__ T warp_max(T v) {
   return v;
 }
 
-// ---- a block of whole warps along x: every thread gets the result -------------------------------------------------
+// ---- a block of whole warps along x: every thread gets the result -----------------------------------------
 
 // One value a warp through `room`, which the next reduction may use at once.
 template <typename T, typename F>
@@ -72,4 +73,4 @@ __device__ T block_max(T v, T (&room)[most_warps]) {
   return over_warps(warp_max(v), T(-INFINITY), room, [](T w) { return warp_max(w); });
 }
 
-}  // namespace sluice::cuda
+} // namespace sluice::cuda

@@ -7,8 +7,8 @@
 
 namespace sluice::cuda {
 
-// The runtime also keeps an error in a slot of its own, which a later call of ours would answer again: it is emptied.
-// The slot is that of our own runtime, so the host's pending errors stay where they are.
+// The runtime also keeps an error in a slot of its own, which a later call of ours might answer again: it is
+// emptied. The slot is that of our own static runtime, so the host's pending errors stay where they are.
 inline failure refusal(sluice_status status, const char *what, cudaError_t error) {
   (void)cudaGetLastError();
   return fail(status, "%s: %s (%s)", what, cudaGetErrorString(error), cudaGetErrorName(error));

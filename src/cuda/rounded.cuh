@@ -1,5 +1,5 @@
-// rounded.cuh: arithmetic that rounds after each operation. The compiler may fuse a plain a * b + c into one rounding,
-// differently from one version to the next; these it may not.
+// rounded.cuh: arithmetic that rounds after each operation. The compiler may fuse a plain a * b + c into one
+// rounding, differently from one version to the next; these it may not.
 #pragma once
 
 namespace sluice::cuda {
@@ -24,4 +24,4 @@ __device__ C lost_in_difference(C a, C b, C d) {
   return minus(minus(a, minus(d, back)), plus(b, back));
 }
 
-}  // namespace sluice::cuda
+} // namespace sluice::cuda

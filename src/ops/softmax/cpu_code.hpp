@@ -7,11 +7,12 @@
 namespace sluice::softmax {
 
 struct forward_code {
-  void (*rows)(const plan &p, const addresses &data, int64_t begin, int64_t end);
+  // room: where the plan keeps exponentials, the body's own; else nullptr.
+  void (*rows)(const plan &p, const addresses &data, int64_t begin, int64_t end, char *room);
   void (*sums)(const plan &p, const addresses &data, int64_t row, int64_t first, int64_t last, pair *chunks);
   void (*write)(const plan &p, const addresses &data, int64_t row, int64_t first, int64_t last, const total &t);
   total (*finish)(const plan &p, const addresses &data, int64_t row, const pair *chunks);
-  void (*tile)(const plan &p, const addresses &data, int64_t begin, int64_t side, char *scratch);
+  void (*tile)(const plan &p, const addresses &data, int64_t begin, int64_t side, char *room);
 };
 
 struct backward_code {

@@ -1,5 +1,5 @@
-// forward-inl.hpp: softmax of whole rows, of pieces of a row, and of tiles of rows, on one thread. Compiled once for each
-// instruction set.
+// forward-inl.hpp: softmax of whole rows and of pieces of a row, on one thread, and the table of what an
+// instruction set offers. Compiled once for each.
 #if defined(SLUICE_SOFTMAX_FORWARD_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef SLUICE_SOFTMAX_FORWARD_INL
 #undef SLUICE_SOFTMAX_FORWARD_INL
@@ -9,15 +9,15 @@
 
 #include <hwy/highway.h>
 
+#include "ops/softmax/columns-inl.hpp"
 #include "ops/softmax/cpu_code.hpp"
-#include "ops/softmax/sweep-inl.hpp"
-#include "ops/softmax/tile-inl.hpp"
+#include "ops/softmax/totals-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace sluice::softmax {
 namespace HWY_NAMESPACE {
 
-// A piece of v on its way through sweep() and emit(): x itself, or a buffer of C.
+// A piece of v on its way: x itself where C reads it directly, or a buffer of C.
 struct source {
   const char *v;
   sluice_dtype dtype;
@@ -25,147 +25,45 @@ struct source {
   const char *soon;  // of the same dtype; may be nullptr
 };
 
-// Chunks added up in their order.
-class running_total {
- public:
-  void add(const pair &c) {
-    if (c.m == lowest<double>) {  // nothing there, or NaN in the sum
-      if (c.s != 0) s = c.s;
-      return;
-    }
-    if (c.m > m) {
-      double shrink = exp_one(m - c.m);
-      s *= shrink, lost *= shrink;
-      m = c.m;
-      plus(c.s);
-    } else {
-      plus(c.s * exp_one(c.m - m));  // a NaN maximum ends here and makes the sum NaN
-    }
-  }
-  pair get() const { return {m, s + lost}; }
-
- private:
-  void plus(double more) {  // with what the addition lost
-    double sum = s + more, back = sum - s;
-    lost += (s - (sum - back)) + (more - back);
-    s = sum;
-  }
-  double m = lowest<double>, s = 0, lost = 0;
-};
-
-template <typename C>
-total finish(const pair &p, const row<C> &r) {
-  total t = {};
-  t.m = p.m;
-  t.s = p.s;
-  if (r.at[op_sink]) {
-    double sink = C(fetch_one(r.p.dtype[op_sink], r.at[op_sink]));
-    running_total with;
-    with.add(p);
-    with.add({sink, sink == sink && sink != lowest<double> ? 1.0 : sink == sink ? 0.0 : sink});
-    t.m = with.get().m;
-    t.s = with.get().s;
-  }
-  t.poisoned = !(t.s < -lowest<double>) || !(t.m < -lowest<double>);
-  t.empty = !t.poisoned && t.s == 0;
-  double log_s = log_one(t.s);
-  t.inverse = C(1 / t.s);
-  t.log_s = C(log_s);
-  t.lse = t.empty ? lowest<double> : t.m + log_s;
-  if (t.poisoned) t.m = t.lse = std::numeric_limits<double>::quiet_NaN();
-  return t;
+// f(pointer); in double only double is read directly, so that fewer loops are compiled.
+template <typename C, typename F>
+void with_source(const source &from, F &&f) {
+  if constexpr (sizeof(C) == 8)
+    f(reinterpret_cast<const double *>(from.v));
+  else
+    with_type<C>(from.dtype, from.v, f);
 }
 
-template <typename C>
-void put_row_results(row<C> &r, const total &t) {
-  if (r.at[op_lse]) put_one(t.lse, r.p.dtype[op_lse], r.at[op_lse]);
-  if (r.at[op_max]) put_one(t.empty ? lowest<double> : t.m, r.p.dtype[op_max], r.at[op_max]);
-}
-
-// What every column of y holds where that does not depend on x: a poisoned or an empty row, or excluded columns.
-template <typename C>
-C constant_of(const plan &p, const total &t) {
-  double none = p.does.log ? lowest<double> : 0.0;
-  if (t.poisoned) return std::numeric_limits<C>::quiet_NaN();
-  if (!t.empty || p.does.empty_row == SLUICE_EMPTY_ROW_ZERO) return C(none);
-  if (p.does.empty_row == SLUICE_EMPTY_ROW_NAN) return std::numeric_limits<C>::quiet_NaN();
-  return C(p.does.log ? -log_one(double(p.n)) : 1.0 / double(p.n));
-}
-
-template <typename C>
-pair sweep_source(const plan &p, const source &from, int64_t n) {
-  C scale = from.scaled ? C(1) : C(p.does.scale);
-  auto as = [&]<typename T>(const T *v) HWY_ATTR {
-    const T *soon = reinterpret_cast<const T *>(from.soon);
-    return p.does.accuracy ? sweep<C, true>(v, n, scale, soon) : sweep<C, false>(v, n, scale, soon);
-  };
-  if constexpr (sizeof(C) == 8) {
-    return as(reinterpret_cast<const double *>(from.v));
-  } else {
-    if (same(from.dtype, dtype_of<float>)) return as(reinterpret_cast<const float *>(from.v));
-    if (same(from.dtype, dtype_of<bfloat16>)) return as(reinterpret_cast<const bfloat16 *>(from.v));
-    return as(reinterpret_cast<const float16 *>(from.v));
-  }
-}
-
-// y: contiguous, of dtype `to`.
-template <typename C>
-void emit_source(const plan &p, const source &from, int64_t n, const total &t, char *y, sluice_dtype to,
-                 bool past_caches) {
-  C scale = from.scaled ? C(1) : C(p.does.scale);
-  auto out = [&]<typename T, typename Out>(const T *v, Out *out) HWY_ATTR {
-    const T *soon = reinterpret_cast<const T *>(from.soon);
-    if (p.does.log) return emit<C, form::log>(v, n, scale, t, out, past_caches, soon);
-    if (p.does.accuracy) return emit<C, form::careful_probability>(v, n, scale, t, out, past_caches, soon);
-    return emit<C, form::probability>(v, n, scale, t, out, past_caches, soon);
-  };
-  auto in = [&]<typename T>(const T *v) HWY_ATTR {
-    if (same(to, dtype_of<float>)) return out(v, reinterpret_cast<float *>(y));
-    if (same(to, dtype_of<bfloat16>)) return out(v, reinterpret_cast<bfloat16 *>(y));
-    if (same(to, dtype_of<float16>)) return out(v, reinterpret_cast<float16 *>(y));
-    if constexpr (sizeof(C) == 8) return out(v, reinterpret_cast<double *>(y));
-  };
-  if constexpr (sizeof(C) == 8) {
-    in(reinterpret_cast<const double *>(from.v));
-  } else {
-    if (same(from.dtype, dtype_of<float>)) return in(reinterpret_cast<const float *>(from.v));
-    if (same(from.dtype, dtype_of<bfloat16>)) return in(reinterpret_cast<const bfloat16 *>(from.v));
-    in(reinterpret_cast<const float16 *>(from.v));
-  }
+template <typename C, typename T>
+HWY_INLINE pair sweep_as(const plan &p, const T *v, int64_t n, bool scaled, C *e, const T *soon) {
+  C scale = scaled ? C(1) : C(p.does.scale);
+  if (p.does.accuracy)
+    return scale != 1 ? sweep<C, true, true>(v, n, scale, e, soon) : sweep<C, true, false>(v, n, scale, e, soon);
+  return scale != 1 ? sweep<C, false, true>(v, n, scale, e, soon) : sweep<C, false, false>(v, n, scale, e, soon);
 }
 
 // Rows one after the other, a chunk at a time.
 template <typename C>
 class walker {
  public:
-  walker(const plan &p, const addresses &data) : p(p), data(data) {
-    bool width_fits = sizeof(C) == 8 ? same(p.dtype[op_x], dtype_of<double>) : true;
-    direct = !p.shapes_x && p.column[op_x] == 1 && width_fits;
+  // terms: room for a row's e^(v - m) in whole blocks; nullptr: a row of more than one chunk makes them twice.
+  walker(const plan &p, const addresses &data, C *terms) : p(p), data(data), terms(terms) {
+    direct = !p.shapes_x && p.column[op_x] == 1 && (sizeof(C) == 4 || same(p.dtype[op_x], dtype_of<double>));
   }
 
   void rows(int64_t begin, int64_t end) {
-    for (int64_t index = begin; index < end; ++index) {
-      row<C> r(p, data, index);
-      held = -1;
-      running_total sum;
-      for (int64_t c = 0; c < p.n; c += chunk) {
-        if (skips(r, c)) continue;
-        sum.add(sweep_source<C>(p, piece(r, c, soon_in(r, c + chunk)), length(c)));
-      }
-      total t = finish(sum.get(), r);
-      put_row_results(r, t);
-      if (!p.has(op_y)) continue;
-      const char *next = direct && index + 1 < end ? row_of_x(index + 1) : nullptr;
-      for (int64_t c = 0; c < p.n; c += chunk) write(r, c, t, next ? next + c * bytes_of(p.dtype[op_x]) : nullptr);
-    }
+    bool plain = direct && p.n > 0 && p.n <= chunk && p.has(op_y) && p.column[op_y] == 1 && !p.does.log &&
+                 !p.has(op_sink) && !p.has(op_lse) && !p.has(op_max);
+    if (plain)
+      plain_rows(begin, end);
+    else
+      for (int64_t index = begin; index < end; ++index) one_row(index, index + 1 < end);
     if (p.past_caches) hwy::FlushStream();
   }
 
   pair sum_of_chunk(int64_t index, int64_t c) {
     row<C> r(p, data, index);
-    held = -1;
-    if (skips(r, c)) return {lowest<double>, 0};
-    return sweep_source<C>(p, piece(r, c, nullptr), length(c));
+    return skips(r, c) ? pair{lowest<double>, 0} : sum_of(r, c, nullptr, nullptr);
   }
   total finish_row(int64_t index, const pair *chunks) {
     row<C> r(p, data, index);
@@ -177,135 +75,154 @@ class walker {
   }
   void write_chunk(int64_t index, int64_t c, const total &t) {
     row<C> r(p, data, index);
-    held = -1;
     write(r, c, t, nullptr);
   }
 
  private:
   int64_t length(int64_t c) const { return std::min(chunk, p.n - c); }
   bool skips(const row<C> &r, int64_t c) const { return c >= r.columns.last || c + chunk <= r.columns.first; }
-  const char *row_of_x(int64_t index) const {
-    return static_cast<const char *>(data.at[op_x]) + p.space.locate(index, op_x) * bytes_of(p.dtype[op_x]);
-  }
-  const char *soon_in(const row<C> &r, int64_t c) const {
-    return direct && c < p.n ? r.at[op_x] + c * bytes_of(p.dtype[op_x]) : nullptr;
+
+  // Short rows of the plain softmax: nothing is looked up or chosen from row to row.
+  void plain_rows(int64_t begin, int64_t end) {
+    const source x = {static_cast<const char *>(data.at[op_x]), p.dtype[op_x], false, nullptr};
+    with_source<C>(x, [&]<typename T>(const T *x) {
+      with_type<C>(p.dtype[op_y], static_cast<char *>(data.at[op_y]), [&]<typename Out>(Out *y) {
+        const T *v = x + p.space.locate(begin, op_x);
+        for (int64_t index = begin; index < end; ++index) {
+          const T *next = index + 1 < end ? x + p.space.locate(index + 1, op_x) : nullptr;
+          pair sum = sweep_as(p, v, p.n, false, buffer, next);
+          Out *to = y + p.space.locate(index, op_y);
+          total t = finish<C>(sum, false);
+          if (t.poisoned || t.empty)
+            write_constant(reinterpret_cast<char *>(to), p.n, t);
+          else
+            emit_scaled(buffer, p.n, factor_of<C>(t, t.m), to, p.past_caches);
+          v = next;
+        }
+      });
+    });
   }
 
-  // v of the chunk at c. A row of one chunk is built once for both loops.
-  source piece(const row<C> &r, int64_t c, const char *soon) {
-    if (direct) return {r.column(op_x, c), p.dtype[op_x], false, soon};
-    if (held != c) {
-      if (p.shapes_x || p.does.scale != 1) {
-        r.build(c, length(c), buffer);
-      } else {
-        fetch(p.dtype[op_x], r.column(op_x, c), p.column[op_x], length(c), buffer);
-      }
-      held = c;
+  void one_row(int64_t index, bool has_next) {
+    row<C> r(p, data, index);
+    bool keeps = p.has(op_y) && !p.does.log && (terms || p.n <= chunk);
+    double most[most_chunks];
+    running_total sum;
+    for (int64_t c = 0; c < p.n; c += chunk) {
+      if (skips(r, c)) continue;
+      const char *soon = direct && c + chunk < p.n ? r.column(op_x, c + chunk) : nullptr;
+      pair part = sum_of(r, c, keeps ? terms_at(c) : nullptr, soon);
+      if (keeps) most[c / chunk] = part.m;
+      sum.add(part);
     }
-    return {reinterpret_cast<const char *>(buffer), dtype_of<C>, true, nullptr};
+    total t = finish(sum.get(), r);
+    put_row_results(r, t);
+    if (!p.has(op_y)) return;
+    const char *next = nullptr;
+    if (direct && has_next)
+      next = static_cast<const char *>(data.at[op_x]) + p.space.locate(index + 1, op_x) * bytes_of(p.dtype[op_x]);
+    for (int64_t c = 0; c < p.n; c += chunk) {
+      if (next) prefetch_chunk(next + c * bytes_of(p.dtype[op_x]), length(c) * bytes_of(p.dtype[op_x]));
+      write(r, c, t, keeps ? &most[c / chunk] : nullptr);
+    }
   }
 
-  void write(row<C> &r, int64_t c, const total &t, const char *soon) {
+  static void prefetch_chunk(const char *from, int64_t bytes) {
+    for (int64_t b = 0; b < bytes; b += 64) __builtin_prefetch(from + b, 0, 2);
+  }
+
+  C *terms_at(int64_t c) { return terms ? terms + c : buffer; }
+
+  // v of the chunk at c: x, or built into `room`.
+  source piece(const row<C> &r, int64_t c, C *room, const char *soon) {
+    if (direct) return {r.column(op_x, c), p.dtype[op_x], false, soon};
+    if (p.shapes_x) {
+      r.build(c, length(c), room);
+    } else {
+      fetch(p.dtype[op_x], r.column(op_x, c), p.column[op_x], length(c), room);
+      if (p.does.scale != 1) r.build_from_x(c, length(c), room);
+    }
+    return {reinterpret_cast<const char *>(room), dtype_of<C>, true, nullptr};
+  }
+
+  // (maximum, sum) of the chunk at c, and its terms into `e` if that is not nullptr.
+  pair sum_of(const row<C> &r, int64_t c, C *e, const char *soon) {
+    source from = piece(r, c, e ? e : buffer, soon);
+    pair sum = {};
+    with_source<C>(from, [&]<typename T>(const T *v) {
+      sum = sweep_as(p, v, length(c), from.scaled, e, reinterpret_cast<const T *>(from.soon));
+    });
+    return sum;
+  }
+
+  // The chunk at c of y. most: the chunk's maximum, where its terms are kept.
+  void write(row<C> &r, int64_t c, const total &t, const double *most) {
     int64_t n = length(c);
-    char *y = r.column(op_y, c);
     bool contiguous = p.column[op_y] == 1;
+    char *y = contiguous ? r.column(op_y, c) : reinterpret_cast<char *>(buffer);
+    sluice_dtype dtype = contiguous ? p.dtype[op_y] : dtype_of<C>;
     if (t.poisoned || t.empty || skips(r, c)) {
       std::fill(buffer, buffer + n, constant_of<C>(p, t));
-      held = -1;
-      return put(buffer, n, p.dtype[op_y], y, p.column[op_y]);
+      return put(buffer, n, p.dtype[op_y], r.column(op_y, c), p.column[op_y]);
     }
-    source from = piece(r, c, soon);
-    if (contiguous) return emit_source<C>(p, from, n, t, y, p.dtype[op_y], p.past_caches);
-    emit_source<C>(p, from, n, t, reinterpret_cast<char *>(buffer), dtype_of<C>, false);
-    held = -1;
-    put(buffer, n, p.dtype[op_y], y, p.column[op_y]);
+    if (p.does.log) {
+      source from = piece(r, c, buffer, nullptr);
+      C scale = from.scaled ? C(1) : C(p.does.scale);
+      with_source<C>(from, [&]<typename T>(const T *v) {
+        with_type<C>(dtype, y, [&]<typename Out>(Out *to) {
+          emit_log(v, n, scale, C(t.m), C(t.log_s), to, contiguous && p.past_caches);
+        });
+      });
+    } else {
+      C *e = most ? terms_at(c) : buffer;
+      double m = most ? *most : sum_of(r, c, e, nullptr).m;
+      with_type<C>(dtype, y, [&]<typename Out>(Out *to) {
+        emit_scaled(e, n, factor_of<C>(t, m), to, contiguous && p.past_caches);
+      });
+    }
+    if (!contiguous) put(buffer, n, p.dtype[op_y], r.column(op_y, c), p.column[op_y]);
+  }
+
+  void write_constant(char *y, int64_t n, const total &t) {
+    std::fill(buffer, buffer + n, constant_of<C>(p, t));
+    put(buffer, n, p.dtype[op_y], y, 1);
   }
 
   const plan &p;
   const addresses &data;
-  bool direct;        // x is read where it lies
-  int64_t held = -1;  // the chunk that the buffer holds
+  C *terms;
+  bool direct;  // x is read where it lies
   alignas(64) C buffer[chunk];
 };
-
-// A tile of rows side by side: `begin` and the following `side` rows share all but the last axis of the row space.
-template <typename C>
-void softmax_tile(const plan &p, const addresses &data, int64_t begin, int64_t side, C *tile) {
-  const int64_t pitch = padded(std::min(p.n, chunk));
-  running_total sums[256];
-  total totals[256];
-  auto build = [&](int64_t c, int64_t n) {
-    row<C> first(p, data, begin);
-    const char *x = first.column(op_x, c);
-    auto read = [&]<typename T>(const T *from) { read_tile(from, p.column[op_x], side, n, tile, pitch); };
-    if (same(p.dtype[op_x], dtype_of<float>)) read(reinterpret_cast<const float *>(x));
-    else if (same(p.dtype[op_x], dtype_of<bfloat16>)) read(reinterpret_cast<const bfloat16 *>(x));
-    else if (same(p.dtype[op_x], dtype_of<float16>)) read(reinterpret_cast<const float16 *>(x));
-    else if constexpr (sizeof(C) == 8) read(reinterpret_cast<const double *>(x));
-    if (!p.shapes_x && p.does.scale == 1) return;
-    for (int64_t w = 0; w < side; ++w) row<C>(p, data, begin + w).build_from_x(c, n, tile + w * pitch);
-  };
-  auto in_tile = [&](int64_t w) { return source{reinterpret_cast<const char *>(tile + w * pitch), dtype_of<C>, true, nullptr}; };
-
-  for (int64_t c = 0; c < p.n; c += chunk) {
-    int64_t n = std::min(chunk, p.n - c);
-    build(c, n);
-    for (int64_t w = 0; w < side; ++w) sums[w].add(sweep_source<C>(p, in_tile(w), n));
-  }
-  for (int64_t w = 0; w < side; ++w) {
-    row<C> r(p, data, begin + w);
-    totals[w] = finish(sums[w].get(), r);
-    put_row_results(r, totals[w]);
-  }
-  if (!p.has(op_y)) return;
-  for (int64_t c = 0; c < p.n; c += chunk) {
-    int64_t n = std::min(chunk, p.n - c);
-    if (p.n > chunk) build(c, n);
-    for (int64_t w = 0; w < side; ++w) {
-      C *v = tile + w * pitch;
-      if (totals[w].poisoned || totals[w].empty)
-        std::fill(v, v + n, constant_of<C>(p, totals[w]));
-      else
-        emit_source<C>(p, in_tile(w), n, totals[w], reinterpret_cast<char *>(v), dtype_of<C>, false);
-    }
-    char *y = row<C>(p, data, begin).column(op_y, c);
-    auto write = [&]<typename T>(T *to) { write_tile(tile, pitch, side, n, to, p.column[op_y], p.past_caches); };
-    if (same(p.dtype[op_y], dtype_of<float>)) write(reinterpret_cast<float *>(y));
-    else if (same(p.dtype[op_y], dtype_of<bfloat16>)) write(reinterpret_cast<bfloat16 *>(y));
-    else if (same(p.dtype[op_y], dtype_of<float16>)) write(reinterpret_cast<float16 *>(y));
-    else if constexpr (sizeof(C) == 8) write(reinterpret_cast<double *>(y));
-  }
-  if (p.past_caches) hwy::FlushStream();
-}
 
 // ---- what softmax_cpu.cpp calls -------------------------------------------------------------------------------------------
 
 template <typename C>
-void rows_of(const plan &p, const addresses &data, int64_t begin, int64_t end) {
-  walker<C>(p, data).rows(begin, end);
+void rows_of(const plan &p, const addresses &data, int64_t begin, int64_t end, char *room) {
+  walker<C>(p, data, reinterpret_cast<C *>(room)).rows(begin, end);
 }
 
 template <typename C>
 void sums_of(const plan &p, const addresses &data, int64_t index, int64_t first, int64_t last, pair *chunks) {
-  walker<C> w(p, data);
+  walker<C> w(p, data, nullptr);
   for (int64_t c = first; c < last; ++c) chunks[c] = w.sum_of_chunk(index, c * chunk);
 }
 
 template <typename C>
 void write_of(const plan &p, const addresses &data, int64_t index, int64_t first, int64_t last, const total &t) {
-  walker<C> w(p, data);
+  walker<C> w(p, data, nullptr);
   for (int64_t c = first; c < last; ++c) w.write_chunk(index, c * chunk, t);
   if (p.past_caches) hwy::FlushStream();
 }
 
 template <typename C>
 total finish_of(const plan &p, const addresses &data, int64_t index, const pair *chunks) {
-  return walker<C>(p, data).finish_row(index, chunks);
+  return walker<C>(p, data, nullptr).finish_row(index, chunks);
 }
 
 template <typename C>
-void tile_of(const plan &p, const addresses &data, int64_t begin, int64_t side, char *scratch) {
-  softmax_tile<C>(p, data, begin, side, reinterpret_cast<C *>(scratch));
+void tile_of(const plan &p, const addresses &data, int64_t begin, int64_t side, char *room) {
+  column_tile<C>(p, data, begin, side, reinterpret_cast<C *>(room)).run();
 }
 
 template <typename C>

@@ -65,12 +65,13 @@ struct effects {
 // A row is cut into chunks; each sums against its own maximum, and chunks are added up in their order. Every variant
 // keeps to this, which is why all of them give the same bits.
 inline constexpr int64_t chunk = 4096;
+inline constexpr int64_t most_chunks = 64;  // of a row whose exponentials are kept
 
 enum class variant : int32_t {
   nothing,      // an extent of 0 and nothing to write
   rows,         // CPU: a task takes whole rows, one after the other
   pieces,       // CPU, few long rows: a task takes chunks of one row; two rounds
-  columns,      // CPU, rows that stand side by side: a task transposes a tile of them into its own scratch
+  columns,      // CPU, rows that stand side by side: a task copies a tile of them, and each row is a lane
   block_per_row // CUDA
 };
 const char *variant_name(variant how);
@@ -87,12 +88,17 @@ struct plan {
   int64_t tasks;                   // bodies of a parallel round
   int64_t per_task;                // rows: rows of a task; pieces: chunks of a task
   int64_t tile;                    // columns: rows of a tile
+  bool keeps_exponentials;         // rows: each body has room for a row's e^(v - m); else longer ones are made twice
   bool past_caches;                // the results are too large to stay in a cache
   int64_t bytes;                   // moved through memory when nothing is cached: what a benchmark divides by
 
   bool has(operand k) const { return dtype[k].lanes != 0; }
-  // Scratch of one body of `columns`: rows of whole blocks.
-  int64_t tile_bytes() const { return tile * (((n < chunk ? n : chunk) + 63) / 64 * 64) * (wide ? 8 : 4); }
+  // Scratch of one body, in whole blocks of columns.
+  int64_t body_bytes() const {
+    int64_t columns = how == variant::columns ? (n < chunk ? n : chunk) : n;
+    int64_t copies = how == variant::columns ? tile : keeps_exponentials ? 1 : 0;
+    return (columns + 63) / 64 * 64 * copies * (wide ? 8 : 4);
+  }
 };
 
 // What a chunk or row came to: its maximum and the sum of e^(v - m).
@@ -100,30 +106,28 @@ struct pair {
   double m, s;
 };
 
-// What turns v into y: e^(v - m) * inverse, or (v - m) - log_s; or a constant for the whole row.
+// What a row came to, with its sink: y = e^(v - m) / s, or (v - m) - log_s; or a constant for the whole row.
 struct total {
-  double m, s;      // with the sink
-  double inverse;   // 1 / s in the compute type
-  double log_s;     // ln s
-  double lse;
-  int32_t empty;    // follows the empty-row policy
-  int32_t poisoned; // holds a NaN or +inf
+  double m, s, log_s, lse;
+  int32_t empty;     // follows the empty-row policy
+  int32_t poisoned;  // holds a NaN or +inf
 };
 
 // scratch:  | pairs [rows, chunks]   | totals [rows] |  pieces
-//           | tiles [tasks, tile, min(n, chunk) in whole blocks] of the compute type |  columns
+//           | e^(v - m) of a row [tasks, n] of the compute type |  rows that keep_exponentials
+//           | tiles [tasks, min(n, chunk) in blocks of 64, tile] of the compute type |  columns
 struct scratch {
   pair *pairs;
   total *totals;
-  char *tiles;
+  char *bodies;  // body_bytes() for each
 };
 
 SLUICE_BOTH_SIDES inline int64_t chunks_of(int64_t n) { return (n + chunk - 1) / chunk; }
 
 inline scratch carve(arena &room, const plan &p) {
-  bool pieces = p.how == variant::pieces, columns = p.how == variant::columns;
+  bool pieces = p.how == variant::pieces;
   return {room.take<pair>(pieces ? p.space.rows * chunks_of(p.n) : 0), room.take<total>(pieces ? p.space.rows : 0),
-          room.take<char>(columns ? p.tasks * p.tile_bytes() : 0)};
+          room.take<char>(p.tasks * p.body_bytes())};
 }
 
 // One gradient of a broadcast operand: the rows that share an element, in order.

@@ -1,5 +1,5 @@
-// softmax_backward_cuda.cu: the gradient in three steps: what each row comes to, what rows that share an element of a
-// broadcast operand add up to, and dx. dx comes last, as it may be written over dy, x or y.
+// softmax_backward_cuda.cu: the gradient in three steps: what each row comes to, what rows that share an
+// element of a broadcast operand add up to, and dx. dx comes last, as it may be written over dy, x or y.
 #include <cmath>
 
 #include "cuda/launch.cuh"
@@ -10,19 +10,20 @@
 namespace sluice::softmax {
 namespace {
 
-// ---- step 1: a row's D, and its part of gradients that have no columns --------------------------------------------------
+// ---- step 1: a row's D, and its part of gradients that have no columns ------------------------------------
 
 template <typename C>
-__global__ void __launch_bounds__(row_threads_limit)
-    sum_row(const __grid_constant__ plan p, const __grid_constant__ addresses data, bool from_y, backward_scratch out) {
+__global__ void __launch_bounds__(row_threads_limit, row_blocks_at_once)
+    sum_row(const __grid_constant__ plan p, const __grid_constant__ addresses data, bool from_y,
+            backward_scratch out) {
+  __shared__ int64_t offset[operands];
   __shared__ double room[cuda::most_warps];
   bool sums_g = out.mask || out.slopes || out.temperature;
 
   for (int64_t r = blockIdx.x; r < p.space.rows; r += gridDim.x) {
-    row_gradients<C> row(p, data, from_y, r);
-    auto [first, last] = row.logits.columns();
-    bool empty = row.is_empty();
-    if (empty) last = first;
+    locate_row(p, r, offset);
+    row_gradients<C> row(p, data, from_y, offset);
+    auto [first, last] = row.columns();
 
     cuda::running_sum<C> dots;
     for (int64_t j = first + threadIdx.x; j < last; j += blockDim.x) dots.add(row.dot(row.column(j)));
@@ -38,25 +39,24 @@ __global__ void __launch_bounds__(row_threads_limit)
         double u = row.u(g);
         u_terms.add(u);
         slope_terms.add(cuda::times(u, double(row.logits.distance(j))));
-        temperature_terms.add(cuda::times(double(g), double(column.v)));
+        temperature_terms.add(cuda::times(u, double(column.v)));
       }
       mask = cuda::block_sum(u_terms.total(), room);
       slopes = -cuda::block_sum(slope_terms.total(), room);
-      temperature = -cuda::over(cuda::block_sum(temperature_terms.total(), room), double(row.logits.temperature));
+      temperature = -cuda::block_sum(temperature_terms.total(), room);
     }
 
     if (threadIdx.x == 0) {
-      double nothing = row.of_empty();
       out.dots[r] = D;
-      if (out.mask) out.mask[r] = empty ? nothing : mask;
-      if (out.slopes) out.slopes[r] = empty ? nothing : slopes;
-      if (out.temperature) out.temperature[r] = empty ? nothing : temperature;
-      if (out.sink) out.sink[r] = empty ? nothing : row.d_sink(D);
+      if (out.mask) out.mask[r] = mask;
+      if (out.slopes) out.slopes[r] = slopes;
+      if (out.temperature) out.temperature[r] = temperature;
+      if (out.sink) out.sink[r] = row.d_sink(D);
     }
   }
 }
 
-// ---- step 2: rows that share an element ----------------------------------------------------------------------------------
+// ---- step 2: rows that share an element -------------------------------------------------------------------
 
 // What step 1 left of each row. Without it there are no rows, or rows without columns, and the gradient is 0.
 struct saved_terms {
@@ -71,24 +71,28 @@ struct mask_terms {
   addresses data;
   const double *dots;
   __device__ double operator()(int64_t r, int64_t column) const {
-    row_gradients<C> row(p, data, false, r);
-    C g = row.is_empty() ? row.of_empty() : row.g(row.column(column), dots[r]);
-    return row.u(g);
+    int64_t offset[operands];
+    p.space.locate(r, offset);
+    row_gradients<C> row(p, data, false, offset);
+    return row.u(row.g(row.column(column), dots[r]));
   }
 };
 
-constexpr int fold_threads = 256;
+constexpr int fold_threads = 256, fold_blocks_at_once = 2;
 
-// Threads along x take elements, those along y every blockDim.y-th of the rows that share one; then pairs of threads
-// fold. blockDim.y follows from the number of rows alone: the order of additions is the same every time.
+// Threads along x take elements, those along y each blockDim.y-th of the rows that share one; then pairs of
+// threads fold. blockDim.y follows from the number of rows alone: the order of additions is the same every
+// time.
 template <typename Terms>
-__global__ void __launch_bounds__(fold_threads)
-    fold_rows(const __grid_constant__ reduction over, int64_t columns, void *out, const __grid_constant__ Terms terms) {
+__global__ void __launch_bounds__(fold_threads, fold_blocks_at_once)
+    fold_rows(const __grid_constant__ reduction over, int64_t columns, void *out,
+              const __grid_constant__ Terms terms) {
   __shared__ double room[fold_threads];
   int64_t elements = over.kept.rows * columns;
   int mine = int(threadIdx.y * blockDim.x + threadIdx.x);
 
-  for (int64_t first = int64_t(blockIdx.x) * blockDim.x; first < elements; first += int64_t(gridDim.x) * blockDim.x) {
+  for (int64_t first = int64_t(blockIdx.x) * blockDim.x; first < elements;
+       first += int64_t(gridDim.x) * blockDim.x) {
     int64_t element = first + threadIdx.x;
     bool inside = element < elements;
     int64_t kept = inside ? element / columns : 0, column = inside ? element % columns : 0;
@@ -104,28 +108,29 @@ __global__ void __launch_bounds__(fold_threads)
       if (threadIdx.y < half) room[mine] = cuda::plus(room[mine], room[mine + int(half * blockDim.x)]);
     }
     if (inside && threadIdx.y == 0)
-      cuda::store_as(out, over.kept.locate(kept, 0) + column * over.column, over.dtype, room[mine]);
+      cuda::store_as(cuda::element(out, over.kept.locate(kept, 0) + column * over.column, over.dtype),
+                     over.dtype, room[mine]);
     __syncthreads();
   }
 }
 
-// ---- step 3: dx ----------------------------------------------------------------------------------------------------------
+// ---- step 3: dx -------------------------------------------------------------------------------------------
 
 template <typename C>
-__global__ void __launch_bounds__(row_threads_limit)
-    write_dx(const __grid_constant__ plan p, const __grid_constant__ addresses data, bool from_y, const double *dots) {
+__global__ void __launch_bounds__(row_threads_limit, row_blocks_at_once)
+    write_dx(const __grid_constant__ plan p, const __grid_constant__ addresses data, bool from_y,
+             const double *dots) {
+  __shared__ int64_t offset[operands];
   for (int64_t r = blockIdx.x; r < p.space.rows; r += gridDim.x) {
-    row_gradients<C> row(p, data, from_y, r);
-    bool empty = row.is_empty();
+    locate_row(p, r, offset);
+    row_gradients<C> row(p, data, from_y, offset);
     double D = dots[r];
-    for (int64_t j = threadIdx.x; j < p.n; j += blockDim.x) {
-      C dx = empty ? row.of_empty() : row.dx(row.g(row.column(j), D), j);
-      row.logits.template put<op_dx>(dx, j);
-    }
+    for (int64_t j = threadIdx.x; j < p.n; j += blockDim.x)
+      row.logits.template put<op_dx>(row.dx(row.g(row.column(j), D), j), j);
   }
 }
 
-// ---- launches ------------------------------------------------------------------------------------------------------------
+// ---- launches ---------------------------------------------------------------------------------------------
 
 // `most_rows`: threads along y at most; what is left of the block stands side by side in memory.
 template <typename Terms>
@@ -136,13 +141,13 @@ result<void> fold(const reduction &over, int64_t columns, void *out, int most_ro
   int rows = 1;
   while (rows < most_rows && 2 * rows <= over.shared.rows) rows *= 2;
   int side = fold_threads / rows;
-  return cuda::launch(fold_rows<Terms>, row_blocks((elements + side - 1) / side), dim3(side, rows), stream, over,
-                      columns, out, terms);
+  return cuda::launch(fold_rows<Terms>, row_blocks((elements + side - 1) / side), dim3(side, rows), stream,
+                      over, columns, out, terms);
 }
 
 template <typename C>
-result<void> run(const backward_plan &b, const backward_scratch &s, const addresses &data, const gradients &out,
-                 sluice_stream stream) {
+result<void> run(const backward_plan &b, const backward_scratch &s, const addresses &data,
+                 const gradients &out, sluice_stream stream) {
   const plan &p = b.rows;
   bool has_rows = p.how != variant::nothing;
   dim3 blocks = row_blocks(p.space.rows), threads = row_threads(p.n);
@@ -151,7 +156,8 @@ result<void> run(const backward_plan &b, const backward_scratch &s, const addres
   };
   auto fold_mask = [&]() -> result<void> {
     if (b.mask.column == 0) return fold_saved(b.mask, out.mask, s.mask);
-    return fold(b.mask, p.n, out.mask, fold_threads / cuda::warp_threads, mask_terms<C>{p, data, s.dots}, stream);
+    return fold(b.mask, p.n, out.mask, fold_threads / cuda::warp_threads, mask_terms<C>{p, data, s.dots},
+                stream);
   };
   return first_failure(
       [&]() -> result<void> {
@@ -169,14 +175,15 @@ result<void> run(const backward_plan &b, const backward_scratch &s, const addres
 
 template <typename C>
 result<void> warm() {
-  return first_failure([] { return cuda::warm(sum_row<C>); }, [] { return cuda::warm(fold_rows<mask_terms<C>>); },
+  return first_failure([] { return cuda::warm(sum_row<C>); },
+                       [] { return cuda::warm(fold_rows<mask_terms<C>>); },
                        [] { return cuda::warm(write_dx<C>); });
 }
 
-}  // namespace
+} // namespace
 
-result<void> run_cuda(const backward_plan &p, const backward_scratch &s, const addresses &data, const gradients &out,
-                      sluice_stream stream) {
+result<void> run_cuda(const backward_plan &p, const backward_scratch &s, const addresses &data,
+                      const gradients &out, sluice_stream stream) {
   return p.rows.wide ? run<double>(p, s, data, out, stream) : run<float>(p, s, data, out, stream);
 }
 
@@ -185,4 +192,4 @@ result<void> warm_backward_cuda(const sluice_context &) {
                        [] { return cuda::warm(fold_rows<saved_terms>); });
 }
 
-}  // namespace sluice::softmax
+} // namespace sluice::softmax

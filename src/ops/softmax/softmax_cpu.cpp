@@ -34,9 +34,20 @@ const forward_code &code_of(isa set, bool wide) {
   }
 }
 
-void run_rows(const sluice_context &context, const plan &p, const addresses &data, const forward_code &code) {
+// Bodies take items [0, items) until none is left, so that one may be slower than another; each has its own scratch.
+template <typename F>
+void deal(const sluice_context &context, const plan &p, const scratch &s, int64_t items, F &&f) {
+  std::atomic<int64_t> next{0};
   context.threads.each(p.tasks, [&](int64_t task) {
-    code.rows(p, data, task * p.per_task, std::min(p.space.rows, (task + 1) * p.per_task));
+    char *room = s.bodies ? s.bodies + task * p.body_bytes() : nullptr;
+    for (int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < items;) f(i, room);
+  });
+}
+
+void run_rows(const sluice_context &context, const plan &p, const scratch &s, const addresses &data,
+              const forward_code &code) {
+  deal(context, p, s, (p.space.rows + p.per_task - 1) / p.per_task, [&](int64_t i, char *room) {
+    code.rows(p, data, i * p.per_task, std::min(p.space.rows, (i + 1) * p.per_task), room);
   });
 }
 
@@ -61,17 +72,12 @@ void run_pieces(const sluice_context &context, const plan &p, const scratch &s, 
   });
 }
 
-// A body owns one piece of scratch and takes tiles until none is left.
 void run_columns(const sluice_context &context, const plan &p, const scratch &s, const addresses &data,
                  const forward_code &code) {
   int64_t side = p.space.extent[p.space.axes - 1], tiles_a_side = (side + p.tile - 1) / p.tile;
-  int64_t tiles = p.space.rows / side * tiles_a_side;
-  std::atomic<int64_t> next{0};
-  context.threads.each(p.tasks, [&](int64_t task) {
-    for (int64_t t; (t = next.fetch_add(1, std::memory_order_relaxed)) < tiles;) {
-      int64_t from = t % tiles_a_side * p.tile;
-      code.tile(p, data, t / tiles_a_side * side + from, std::min(p.tile, side - from), s.tiles + task * p.tile_bytes());
-    }
+  deal(context, p, s, p.space.rows / side * tiles_a_side, [&](int64_t i, char *room) {
+    int64_t from = i % tiles_a_side * p.tile;
+    code.tile(p, data, i / tiles_a_side * side + from, std::min(p.tile, side - from), room);
   });
 }
 
@@ -81,7 +87,7 @@ result<void> run_cpu(const sluice_context &context, const plan &p, const scratch
   const forward_code &code = code_of(context.code, p.wide);
   switch (p.how) {
     case variant::nothing: return {};
-    case variant::rows: return run_rows(context, p, data, code), result<void>();
+    case variant::rows: return run_rows(context, p, s, data, code), result<void>();
     case variant::pieces: return run_pieces(context, p, s, data, code), result<void>();
     case variant::columns: return run_columns(context, p, s, data, code), result<void>();
     case variant::block_per_row: break;

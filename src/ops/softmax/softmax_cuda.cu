@@ -10,11 +10,11 @@
 namespace sluice::softmax {
 namespace {
 
-// ---- numerics ----------------------------------------------------------------------------------------------------------
+// ---- numerics ---------------------------------------------------------------------------------------------
 
-// e^(v - m) as value * (1 + lost): with SLUICE_ACCURACY_HIGH `lost` is what rounding took from v - m, of which the
-// exponential makes a relative error. Its square, below 2^-36, is left out. A value of 0 has nothing to correct, and its
-// v - m may be infinite.
+// e^(v - m) as value * (1 + lost): with SLUICE_ACCURACY_HIGH `lost` is what rounding took from v - m, of
+// which the exponential makes a relative error. Its square, below 2^-36, is left out. A value of 0 has
+// nothing to correct, and its v - m may be infinite.
 template <typename C>
 struct power {
   C value, lost;
@@ -27,8 +27,8 @@ struct power {
   __device__ double in_double() const { return cuda::fused(double(value), double(lost), double(value)); }
 };
 
-// m + ln(s), s >= 1. With s = 2^k f and ln2 in two parts, k times the first exact: where m nearly cancels ln(s), the
-// difference keeps the digits that a rounded ln(s) would have lost.
+// m + ln(s), s >= 1. With s = 2^k f and ln2 in two parts, k times the first exact: where m nearly cancels
+// ln(s), what is left keeps the digits that a rounded ln(s) would have lost.
 __device__ inline double add_logarithm(double m, double s) {
   int k = (__double2hiint(s) >> 20) - 1023;
   double f = __hiloint2double(__double2hiint(s) - (k << 20), __double2loint(s));  // [1, 2)
@@ -60,7 +60,8 @@ __device__ C of_empty_row(const effects &does, int64_t n) {
   return C(does.log ? -log(double(n)) : 1.0 / double(n));
 }
 
-// m: the largest v or sink. A NaN, which no maximum shows, and a +inf, of which inf - inf makes one, are known by s.
+// m: the largest v or sink. A NaN, which no maximum shows, and a +inf, of which inf - inf makes one, are
+// known by s, which is then NaN.
 template <typename C>
 __device__ row_total<C> total_of(C m, double s, const row_logits<C> &row, const effects &does, int64_t n) {
   row_total<C> t = {};
@@ -86,17 +87,19 @@ __device__ row_total<C> total_of(C m, double s, const row_logits<C> &row, const 
   return t;
 }
 
-// ---- block_per_row: the plainest one, three sweeps over the row --------------------------------------------------------
+// ---- block_per_row: the plainest variant, three sweeps over the row ---------------------------------------
 
 template <typename C>
-__global__ void __launch_bounds__(row_threads_limit)
+__global__ void __launch_bounds__(row_threads_limit, row_blocks_at_once)
     block_per_row(const __grid_constant__ plan p, const __grid_constant__ addresses data) {
+  __shared__ int64_t offset[operands];
   __shared__ C maxima[cuda::most_warps];
   __shared__ double sums[cuda::most_warps];
   __shared__ row_total<C> total;
 
   for (int64_t r = blockIdx.x; r < p.space.rows; r += gridDim.x) {
-    row_logits<C> v(p, data, r);
+    locate_row(p, r, offset);
+    row_logits<C> v(p, data, offset);
     auto [first, last] = v.columns();
 
     C m = -INFINITY;
@@ -108,7 +111,8 @@ __global__ void __launch_bounds__(row_threads_limit)
     C base = m == -INFINITY ? C(0) : m;  // nothing but -inf: -inf - -inf would be NaN
     bool high = p.does.accuracy == SLUICE_ACCURACY_HIGH;
     cuda::running_sum<C> mine;
-    for (int64_t j = first + threadIdx.x; j < last; j += blockDim.x) mine.add(power<C>(v(j), base, high).in_double());
+    for (int64_t j = first + threadIdx.x; j < last; j += blockDim.x)
+      mine.add(power<C>(v(j), base, high).in_double());
     double s = cuda::block_sum(mine.total(), sums);
     s = cuda::plus(s, power<C>(sink, base, high).in_double());
 
@@ -127,7 +131,8 @@ result<void> run_cuda(const plan &p, const scratch &, const addresses &data, slu
 }
 
 result<void> warm_cuda(const sluice_context &) {
-  return first_failure([] { return cuda::warm(block_per_row<float>); }, [] { return cuda::warm(block_per_row<double>); });
+  return first_failure([] { return cuda::warm(block_per_row<float>); },
+                       [] { return cuda::warm(block_per_row<double>); });
 }
 
 }  // namespace sluice::softmax

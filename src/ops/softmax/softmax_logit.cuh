@@ -1,5 +1,5 @@
-// softmax_logit.cuh: one row as device code sees it: which columns count, and their final v, by the header's order of
-// effects. Both directions share it. Each line is rounded on its own (cuda/rounded.cuh).
+// softmax_logit.cuh: one row as device code sees it: which columns count, and their final v by the header's
+// order of effects. Both directions share it. Each line is rounded on its own (cuda/rounded.cuh).
 #pragma once
 
 #include <cmath>
@@ -10,9 +10,11 @@
 
 namespace sluice::softmax {
 
-// ---- blocks that own a row -------------------------------------------------------------------------------------------
+// ---- blocks that own a row --------------------------------------------------------------------------------
 
-inline constexpr int row_threads_limit = 512;  // leaves a thread 128 registers, which no kernel here exceeds
+// Two such blocks at once leave a thread 64 registers. Kernels are told both numbers: left to itself, ptxas
+// spills for an occupancy of its own choice.
+inline constexpr int row_threads_limit = 512, row_blocks_at_once = 2;
 inline constexpr int64_t grid_limit = 0x7fffffff;
 
 // From the row's length alone: the number of threads decides the order of its sums, and so its bits.
@@ -20,16 +22,26 @@ inline int row_threads(int64_t n) { return n <= 32 ? 32 : n <= 1024 ? 128 : row_
 // Where there are more rows than a grid has blocks, a block takes several.
 inline unsigned row_blocks(int64_t rows) { return unsigned(rows < grid_limit ? rows : grid_limit); }
 
-// ---- a row -----------------------------------------------------------------------------------------------------------
+// Offsets of the row's first elements, shared by the block: a thread finds that of one operand, since the
+// divisions that lead there would cost every thread more registers than the row itself.
+__device__ inline void locate_row(const plan &p, int64_t row, int64_t (&offset)[operands]) {
+  static_assert(operands <= 32, "the smallest block has a thread for every operand");
+  __syncthreads();
+  if (threadIdx.x < operands) offset[threadIdx.x] = p.space.locate(row, int(threadIdx.x));
+  __syncthreads();
+}
+
+// ---- a row ------------------------------------------------------------------------------------------------
 
 template <typename C>
 class row_logits {
  public:
-  __device__ row_logits(const plan &p, const addresses &data, int64_t row) : p(p), data(data) {
-    p.space.locate(row, offset);
+  __device__ row_logits(const plan &p, const addresses &data, const int64_t (&offset)[operands]) : p(p) {
+    for (int k = 0; k < op_query; ++k)
+      first[k] = data.at[k] ? cuda::element(data.at[k], offset[k], p.dtype[k]) : nullptr;
     int64_t length = p.n;
     if (has(op_lengths)) {
-      length = cuda::load_index(data.at[op_lengths], offset[op_lengths], p.dtype[op_lengths]);
+      length = cuda::load_index(first[op_lengths], p.dtype[op_lengths]);
       length = length < 0 ? 0 : length > p.n ? p.n : length;
     }
     diagonal = offset[op_query] + p.does.diagonal;
@@ -39,15 +51,15 @@ class row_logits {
   }
 
   // An operand without elements has no address either, and nobody asks for its elements.
-  __device__ bool has(operand k) const { return data.at[k] != nullptr; }
+  __device__ bool has(operand k) const { return first[k] != nullptr; }
 
   template <operand k>
   __device__ C at(int64_t column = 0) const {
-    return cuda::load_as<C>(data.at[k], offset[k] + column * p.column[k], p.dtype[k]);
+    return cuda::load_as<C>(cuda::element(first[k], column * p.column[k], p.dtype[k]), p.dtype[k]);
   }
   template <operand k>
   __device__ void put(C value, int64_t column = 0) const {
-    cuda::store_as(data.at[k], offset[k] + column * p.column[k], p.dtype[k], value);
+    cuda::store_as(cuda::element(first[k], column * p.column[k], p.dtype[k]), p.dtype[k], value);
   }
 
   // No other column can count.
@@ -56,8 +68,7 @@ class row_logits {
   // Looks at keep and mask and at nothing else.
   __device__ bool counts(int64_t j) const {
     if (j < counted.first || j >= counted.last) return false;
-    if (has(op_keep) && !static_cast<const uint8_t *>(data.at[op_keep])[offset[op_keep] + j * p.column[op_keep]])
-      return false;
+    if (has(op_keep) && first[op_keep][j * p.column[op_keep]] == 0) return false;
     return !has(op_mask) || at<op_mask>(j) != -INFINITY;
   }
 
@@ -75,7 +86,8 @@ class row_logits {
   // |j - p(i)|
   __device__ C distance(int64_t j) const { return C(j > diagonal ? j - diagonal : diagonal - j); }
 
-  // 1 - tanh(scale * x / softcap)^2, as a product: near saturation the difference of squares would keep no digit.
+  // 1 - tanh(scale * x / softcap)^2, as a product: near saturation a difference of squares would keep no
+  // digit.
   __device__ C slope_of_cap(int64_t j) const {
     if (p.does.softcap == 0) return 1;
     C t = tanh(cuda::over(cuda::times(C(p.does.scale), at<op_x>(j)), C(p.does.softcap)));
@@ -86,11 +98,10 @@ class row_logits {
 
  private:
   const plan &p;
-  const addresses &data;
-  int64_t offset[operands];  // of the row's first element
-  int64_t diagonal;          // p(i)
+  char *first[op_query]; // the row's first element of each tensor
+  int64_t diagonal; // p(i)
   effects::range counted;
   C slope = 0;
 };
 
-}  // namespace sluice::softmax
+} // namespace sluice::softmax

@@ -23,12 +23,17 @@ namespace {
 
 constexpr int64_t largest_offset = int64_t(1) << 61;  // p(i) stays inside int64
 
-// Below this a second thread costs more than it brings: some microseconds of work at a core's share of memory speed.
+// What a body takes at a time.
 constexpr int64_t task_bytes = 128 << 10;
 // Results larger than this are written past the caches, which spares reading each line before it is overwritten.
 constexpr int64_t cached_bytes = 4 << 20;
-// Elements of a transposed tile, so that it stays in a core's second-level cache.
+// Elements of a tile, so that it stays in a core's second-level cache.
 constexpr int64_t tile_elements = 64 << 10;
+// Exponentials of a row that are kept between its two loops: with the row itself they fill such a cache.
+constexpr int64_t kept_bytes = 1 << 20;
+static_assert(kept_bytes / 4 <= most_chunks * chunk);
+// A second thread brings nothing below this: some microseconds of work.
+constexpr int64_t piece_elements = 16 << 10;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -49,16 +54,18 @@ void choose_cpu(plan &p, int32_t width) {
     p.tasks = std::min<int64_t>(width, p.space.rows / side * ceil_div(side, p.tile));
     return;
   }
-  if (width > 1 && p.space.rows < 4 * width && p.n >= 4 * chunk) {
+  int64_t bodies = std::clamp<int64_t>(p.space.rows * p.n / piece_elements, 1, width);
+  if (bodies > 1 && p.space.rows < 4 * bodies && p.n >= 4 * chunk) {
     p.how = variant::pieces;
     int64_t chunks = chunks_of(p.n);
-    p.per_task = ceil_div(chunks, std::min(chunks, ceil_div(4 * width, p.space.rows)));
+    p.per_task = ceil_div(chunks, std::min(chunks, ceil_div(2 * bodies, p.space.rows)));
     p.tasks = p.space.rows * ceil_div(chunks, p.per_task);
     return;
   }
   p.how = variant::rows;
-  p.per_task = std::max({int64_t(1), task_bytes / row_bytes, ceil_div(p.space.rows, 16 * width)});
-  p.tasks = ceil_div(p.space.rows, p.per_task);
+  p.keeps_exponentials = p.has(op_y) && !p.does.log && p.n > chunk && p.n * (p.wide ? 8 : 4) <= kept_bytes;
+  p.per_task = std::clamp<int64_t>(task_bytes / row_bytes, 1, std::max<int64_t>(1, p.space.rows / (4 * bodies)));
+  p.tasks = std::min(bodies, ceil_div(p.space.rows, p.per_task));
 }
 
 }  // namespace
