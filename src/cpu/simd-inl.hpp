@@ -178,12 +178,12 @@ HWY_INLINE void store_first(D d, hn::Vec<D> v, T *p, size_t count) {
 // ---- e^x for x <= 0 ----------------------------------------------------------------------------------------------------
 
 // Highway's own Exp answers 0 for NaN, and a NaN must reach the sum; for x <= 0 fewer steps do. x = q ln2 + r,
-// |r| <= ln2 / 2; ln2 in two parts, the first short enough that q times it is exact. Below 1 ulp in both types, 0 for
-// -inf; results that are subnormal are rounded once.
+// |r| <= ln2 / 2; ln2 in two parts, the first short enough that q times it is exact. Below 1 ulp in both types.
 template <typename C>
 struct exp_numbers;
 template <>
 struct exp_numbers<float> {
+  static constexpr float normal = -87.0f;    // e^-87 is the last integer power that is a normal number
   static constexpr float lowest = -104.0f;   // e^-104 rounds to 0
   static constexpr float magic = 0x1.8p23f;  // adding it rounds to an integer, which its low bits then hold
   static constexpr float ln2_high = 0x1.62e4p-1f, ln2_low = 0x1.7f7d1cp-20f;
@@ -193,6 +193,7 @@ struct exp_numbers<float> {
 };
 template <>
 struct exp_numbers<double> {
+  static constexpr double normal = -708.0;
   static constexpr double lowest = -746.0;
   static constexpr double magic = 0x1.8p52;
   static constexpr double ln2_high = 0x1.62e42fefa38p-1, ln2_low = 0x1.ef35793c7673p-45;
@@ -203,38 +204,69 @@ struct exp_numbers<double> {
   static constexpr int mantissa_bits = 52, bias = 1023;
 };
 
+// x = q ln2 + r: e^r, and q as the low bits of `shifted`.
 template <class D>
-HWY_INLINE hn::Vec<D> exp_below(D d, hn::Vec<D> x) {
+struct reduced_exp {
+  hn::Vec<D> p, shifted;
+};
+template <class D>
+HWY_INLINE reduced_exp<D> exp_reduced(D d, hn::Vec<D> x, hn::Vec<D> lost) {
+  using C = hn::TFromD<D>;
+  using k = exp_numbers<C>;
+  const auto shifted = hn::MulAdd(x, hn::Set(d, C(1.44269504088896340736)), hn::Set(d, k::magic));
+  const auto q = hn::Sub(shifted, hn::Set(d, k::magic));
+  auto r = hn::NegMulAdd(q, hn::Set(d, k::ln2_high), x);
+  r = hn::Add(hn::NegMulAdd(q, hn::Set(d, k::ln2_low), r), lost);
+  auto p = hn::Set(d, k::c[0]);
+  for (size_t i = 1; i < sizeof k::c / sizeof k::c[0]; ++i) p = hn::MulAdd(p, r, hn::Set(d, k::c[i]));
+  return {p, shifted};
+}
+
+// Where some result is subnormal or 0. Kept apart: a product that comes out subnormal costs the processor a hundred
+// times an ordinary one, so only lanes that need it may make one.
+template <class D>
+HWY_NOINLINE void exp_far_below(D d, hn::TFromD<D> *lanes, const hn::TFromD<D> *lost_lanes) {
   using C = hn::TFromD<D>;
   using k = exp_numbers<C>;
   using I = hwy::MakeSigned<C>;
   const hn::Rebind<I, D> di;
-#if HWY_ARCH_X86
-  x = hn::Max(hn::Set(d, k::lowest), x);  // x86's maximum answers its second operand when one is NaN
-#else
-  x = hn::IfThenElse(hn::Lt(x, hn::Set(d, k::lowest)), hn::Set(d, k::lowest), x);
-#endif
-  const auto shifted = hn::MulAdd(x, hn::Set(d, C(1.44269504088896340736)), hn::Set(d, k::magic));
-  const auto q = hn::Sub(shifted, hn::Set(d, k::magic));
-  auto r = hn::NegMulAdd(q, hn::Set(d, k::ln2_high), x);
-  r = hn::NegMulAdd(q, hn::Set(d, k::ln2_low), r);
-  auto p = hn::Set(d, k::c[0]);
-  for (size_t i = 1; i < sizeof k::c / sizeof k::c[0]; ++i) p = hn::MulAdd(p, r, hn::Set(d, k::c[i]));
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
-  if constexpr (sizeof(hn::Vec<D>) == 64) {
-    if constexpr (sizeof(C) == 4)
-      return hn::Vec<D>{_mm512_scalef_ps(p.raw, q.raw)};
-    else
-      return hn::Vec<D>{_mm512_scalef_pd(p.raw, q.raw)};
-  }
-#endif
+  const auto x = hn::Load(d, lanes);
+  const auto gone = hn::Lt(x, hn::Set(d, k::lowest));
+  // Lanes that end as 0 count from 0, where nothing can go wrong; -inf may have lost NaN.
+  const auto safe = hn::IfThenZeroElse(gone, x);
+  const auto e = exp_reduced(d, safe, hn::IfThenZeroElse(gone, hn::Load(d, lost_lanes)));
   // 2^q in two factors, since q alone may leave the exponent's range: only the last product can round.
-  const auto whole = hn::Sub(hn::BitCast(di, shifted), hn::Set(di, std::bit_cast<I>(k::magic)));
+  const auto whole = hn::Sub(hn::BitCast(di, e.shifted), hn::Set(di, std::bit_cast<I>(k::magic)));
   const auto half = hn::ShiftRight<1>(whole);
   const auto bias = hn::Set(di, I(k::bias));
   const auto first = hn::BitCast(d, hn::ShiftLeft<k::mantissa_bits>(hn::Add(half, bias)));
   const auto second = hn::BitCast(d, hn::ShiftLeft<k::mantissa_bits>(hn::Add(hn::Sub(whole, half), bias)));
-  return hn::Mul(hn::Mul(p, first), second);
+  hn::Store(hn::IfThenZeroElse(gone, hn::Mul(hn::Mul(e.p, first), second)), d, lanes);
+}
+
+// e^(x + lost) for x <= 0, |lost| below half an ulp of x. 0 for -inf, NaN for NaN; subnormal results are rounded once.
+template <class D>
+HWY_INLINE hn::Vec<D> exp_below(D d, hn::Vec<D> x, hn::Vec<D> lost) {
+  using C = hn::TFromD<D>;
+  using k = exp_numbers<C>;
+  using I = hwy::MakeSigned<C>;
+  const hn::Rebind<I, D> di;
+  if (HWY_UNLIKELY(!hn::AllFalse(d, hn::Lt(x, hn::Set(d, k::normal))))) {
+    if (hn::AllTrue(d, hn::Lt(x, hn::Set(d, k::lowest)))) return hn::Zero(d);
+    alignas(64) C lanes[16], lost_lanes[16];
+    hn::Store(x, d, lanes);
+    hn::Store(lost, d, lost_lanes);
+    exp_far_below(d, lanes, lost_lanes);
+    return hn::Load(d, lanes);
+  }
+  const auto e = exp_reduced(d, x, lost);
+  // The low bits of `shifted`, moved to the exponent's place, are q there and nothing else.
+  const auto exponent = hn::ShiftLeft<k::mantissa_bits>(hn::BitCast(di, e.shifted));
+  return hn::BitCast(d, hn::Add(hn::BitCast(di, e.p), exponent));
+}
+template <class D>
+HWY_INLINE hn::Vec<D> exp_below(D d, hn::Vec<D> x) {
+  return exp_below(d, x, hn::Zero(d));
 }
 
 // (v - m) rounded, and what the rounding lost: v - m = d + lost exactly (Knuth's two-sum).

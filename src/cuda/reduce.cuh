@@ -14,31 +14,39 @@ inline constexpr int most_warps = 32; // of a block
 // ---- a thread ---------------------------------------------------------------------------------------------
 
 // Adds up terms of type C to more than C's precision: floats in double, doubles with their rounding errors
-// beside.
+// beside them (Knuth's two-sum). Starts as {}.
 template <typename C>
-class running_sum {
- public:
+struct running_sum {
+  double sum, lost;
+  static constexpr bool keeps_lost = sizeof(C) == sizeof(double);
+
   __device__ void add(double term) {
     double before = sum;
     sum = plus(sum, term);
-    if constexpr (sizeof(C) == sizeof(double)) {
+    if constexpr (keeps_lost) {
       double added = minus(sum, before);
       lost = plus(lost, plus(minus(before, minus(sum, added)), minus(term, added)));
     }
   }
+  // The same bits as other.add(*this) would give: sums commute, and the error of one is exact either way.
+  __device__ void add(const running_sum &other) {
+    if constexpr (keeps_lost) lost = plus(lost, other.lost);
+    add(other.sum);
+  }
   // An infinite sum has a NaN beside it, which says nothing.
-  __device__ double total() const { return lost == lost ? plus(sum, lost) : sum; }
-
- private:
-  double sum = 0, lost = 0;
+  __device__ double total() const { return keeps_lost && lost == lost ? plus(sum, lost) : sum; }
 };
 
-// ---- a warp: every lane gets the result, and as + and max commute, the same bits of it --------------------
+// ---- a warp: every lane gets the result, and the same bits of it ------------------------------------------
 
-template <typename T>
-__device__ T warp_sum(T v) {
-  for (int distance = warp_threads / 2; distance > 0; distance /= 2)
-    v = plus(v, __shfl_xor_sync(0xffffffffu, v, distance));
+template <typename C>
+__device__ running_sum<C> warp_sum(running_sum<C> v) {
+  for (int distance = warp_threads / 2; distance > 0; distance /= 2) {
+    running_sum<C> other = {};
+    other.sum = __shfl_xor_sync(0xffffffffu, v.sum, distance);
+    if constexpr (v.keeps_lost) other.lost = __shfl_xor_sync(0xffffffffu, v.lost, distance);
+    v.add(other);
+  }
   return v;
 }
 
@@ -63,14 +71,14 @@ __device__ T over_warps(T of_my_warp, T neutral, T (&room)[most_warps], F &&of_w
   return v;
 }
 
-template <typename T>
-__device__ T block_sum(T v, T (&room)[most_warps]) {
-  return over_warps(warp_sum(v), T(0), room, [](T w) { return warp_sum(w); });
+template <typename C>
+__device__ double block_sum(const running_sum<C> &mine, running_sum<C> (&room)[most_warps]) {
+  return over_warps(warp_sum(mine), {}, room, [](running_sum<C> v) { return warp_sum(v); }).total();
 }
 
 template <typename T>
-__device__ T block_max(T v, T (&room)[most_warps]) {
-  return over_warps(warp_max(v), T(-INFINITY), room, [](T w) { return warp_max(w); });
+__device__ T block_max(T mine, T (&room)[most_warps]) {
+  return over_warps(warp_max(mine), T(-INFINITY), room, [](T v) { return warp_max(v); });
 }
 
 } // namespace sluice::cuda

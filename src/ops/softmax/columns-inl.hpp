@@ -35,10 +35,10 @@ void read_tile(const T *x, int64_t stride, int64_t side, int64_t n, C scale, C *
   const auto factor = hn::Set(d, scale);
   for (int64_t w = 0; w < width; w += sixteen<C>::lanes) hn::Store(hn::Set(d, lowest<C>), d, most + w);
   for (int64_t j = 0; j < n; ++j) {
-    if (j + columns_ahead < n)
-      for (int64_t w = 0; w < side; w += int64_t(64 / sizeof(T))) hwy::Prefetch(x + (j + columns_ahead) * stride + w);
+    const T *row = x + j * stride, *soon = x + std::min(j + columns_ahead, n - 1) * stride;
     for_each_vector<C>(side, [&](int64_t w, int64_t count) HWY_ATTR {
-      const T *from = x + j * stride + w;
+      const T *from = row + w;
+      hwy::Prefetch(soon + w);
       const auto raw = count == sixteen<C>::lanes ? simd::load(d, from) : simd::load_first(d, from, size_t(count));
       const auto v = hn::Mul(raw, factor);
       hn::Store(v, d, tile + j * width + w);
@@ -65,7 +65,7 @@ void shape_tile(const plan &p, const addresses &data, int64_t begin, int64_t sid
 }
 
 // Sums of e^(v - most) for each w, n in whole blocks; keeps: the terms take v's place.
-template <typename C, bool high>
+template <typename C, bool careful>
 void sum_tile(C *tile, int64_t n, int64_t width, const C *most, bool keeps, double *sums) {
   const simd::full<C> d;
   constexpr int64_t lanes = sixteen<C>::lanes;
@@ -75,7 +75,7 @@ void sum_tile(C *tile, int64_t n, int64_t width, const C *most, bool keeps, doub
     lane_sums<C> sum;
     auto term = [&](int64_t j) HWY_ATTR {
       C *at = tile + j * width + w;
-      const auto e = exp_of<high>(d, hn::Load(d, at), base);
+      const auto e = exp_of<careful>(d, hn::Load(d, at), base);
       if (keeps) hn::Store(e, d, at);
       return e;
     };
@@ -141,7 +141,7 @@ class column_tile {
     });
     if (p.shapes_x) shape_tile(p, data, begin, side, c, n, tile, width, most);
     for (int64_t w = 0; w < width; ++w) most[w] += C(0);  // -0 and +0 are one maximum
-    if (p.does.accuracy)
+    if (p.does.careful)
       sum_tile<C, true>(tile, padded(n), width, most, !p.does.log, sums);
     else
       sum_tile<C, false>(tile, padded(n), width, most, !p.does.log, sums);

@@ -21,8 +21,7 @@ namespace HWY_NAMESPACE {
 struct source {
   const char *v;
   sluice_dtype dtype;
-  bool scaled;       // scale is applied already
-  const char *soon;  // of the same dtype; may be nullptr
+  bool scaled;  // scale is applied already
 };
 
 // f(pointer); in double only double is read directly, so that fewer loops are compiled.
@@ -35,9 +34,9 @@ void with_source(const source &from, F &&f) {
 }
 
 template <typename C, typename T>
-HWY_INLINE pair sweep_as(const plan &p, const T *v, int64_t n, bool scaled, C *e, const T *soon) {
+HWY_INLINE pair sweep_as(const plan &p, const T *v, int64_t n, bool scaled, C *e, ahead soon) {
   C scale = scaled ? C(1) : C(p.does.scale);
-  if (p.does.accuracy)
+  if (p.does.careful)
     return scale != 1 ? sweep<C, true, true>(v, n, scale, e, soon) : sweep<C, true, false>(v, n, scale, e, soon);
   return scale != 1 ? sweep<C, false, true>(v, n, scale, e, soon) : sweep<C, false, false>(v, n, scale, e, soon);
 }
@@ -75,7 +74,7 @@ class walker {
   }
   void write_chunk(int64_t index, int64_t c, const total &t) {
     row<C> r(p, data, index);
-    write(r, c, t, nullptr);
+    write(r, c, t, nullptr, nullptr);
   }
 
  private:
@@ -84,19 +83,19 @@ class walker {
 
   // Short rows of the plain softmax: nothing is looked up or chosen from row to row.
   void plain_rows(int64_t begin, int64_t end) {
-    const source x = {static_cast<const char *>(data.at[op_x]), p.dtype[op_x], false, nullptr};
+    const source x = {static_cast<const char *>(data.at[op_x]), p.dtype[op_x], false};
     with_source<C>(x, [&]<typename T>(const T *x) {
       with_type<C>(p.dtype[op_y], static_cast<char *>(data.at[op_y]), [&]<typename Out>(Out *y) {
         const T *v = x + p.space.locate(begin, op_x);
         for (int64_t index = begin; index < end; ++index) {
           const T *next = index + 1 < end ? x + p.space.locate(index + 1, op_x) : nullptr;
-          pair sum = sweep_as(p, v, p.n, false, buffer, next);
+          pair sum = sweep_as(p, v, p.n, false, buffer, {reinterpret_cast<const char *>(next), sizeof(T)});
           Out *to = y + p.space.locate(index, op_y);
           total t = finish<C>(sum, false);
           if (t.poisoned || t.empty)
             write_constant(reinterpret_cast<char *>(to), p.n, t);
           else
-            emit_scaled(buffer, p.n, factor_of<C>(t, t.m), to, p.past_caches);
+            emit_scaled(buffer, p.n, factor_of<C>(t, t.m), to, p.past_caches, {});
           v = next;
         }
       });
@@ -110,8 +109,7 @@ class walker {
     running_total sum;
     for (int64_t c = 0; c < p.n; c += chunk) {
       if (skips(r, c)) continue;
-      const char *soon = direct && c + chunk < p.n ? r.column(op_x, c + chunk) : nullptr;
-      pair part = sum_of(r, c, keeps ? terms_at(c) : nullptr, soon);
+      pair part = sum_of(r, c, keeps ? terms_at(c) : nullptr, direct && c + chunk < p.n ? r.column(op_x, c + chunk) : nullptr);
       if (keeps) most[c / chunk] = part.m;
       sum.add(part);
     }
@@ -122,41 +120,37 @@ class walker {
     if (direct && has_next)
       next = static_cast<const char *>(data.at[op_x]) + p.space.locate(index + 1, op_x) * bytes_of(p.dtype[op_x]);
     for (int64_t c = 0; c < p.n; c += chunk) {
-      if (next) prefetch_chunk(next + c * bytes_of(p.dtype[op_x]), length(c) * bytes_of(p.dtype[op_x]));
-      write(r, c, t, keeps ? &most[c / chunk] : nullptr);
+      const char *soon = next ? next + c * bytes_of(p.dtype[op_x]) : nullptr;
+      write(r, c, t, keeps ? &most[c / chunk] : nullptr, soon);
     }
   }
 
-  static void prefetch_chunk(const char *from, int64_t bytes) {
-    for (int64_t b = 0; b < bytes; b += 64) __builtin_prefetch(from + b, 0, 2);
-  }
+  ahead from(const char *x) const { return {x, bytes_of(p.dtype[op_x])}; }
 
   C *terms_at(int64_t c) { return terms ? terms + c : buffer; }
 
   // v of the chunk at c: x, or built into `room`.
-  source piece(const row<C> &r, int64_t c, C *room, const char *soon) {
-    if (direct) return {r.column(op_x, c), p.dtype[op_x], false, soon};
+  source piece(const row<C> &r, int64_t c, C *room) {
+    if (direct) return {r.column(op_x, c), p.dtype[op_x], false};
     if (p.shapes_x) {
       r.build(c, length(c), room);
     } else {
       fetch(p.dtype[op_x], r.column(op_x, c), p.column[op_x], length(c), room);
       if (p.does.scale != 1) r.build_from_x(c, length(c), room);
     }
-    return {reinterpret_cast<const char *>(room), dtype_of<C>, true, nullptr};
+    return {reinterpret_cast<const char *>(room), dtype_of<C>, true};
   }
 
   // (maximum, sum) of the chunk at c, and its terms into `e` if that is not nullptr.
   pair sum_of(const row<C> &r, int64_t c, C *e, const char *soon) {
-    source from = piece(r, c, e ? e : buffer, soon);
+    source at = piece(r, c, e ? e : buffer);
     pair sum = {};
-    with_source<C>(from, [&]<typename T>(const T *v) {
-      sum = sweep_as(p, v, length(c), from.scaled, e, reinterpret_cast<const T *>(from.soon));
-    });
+    with_source<C>(at, [&]<typename T>(const T *v) { sum = sweep_as(p, v, length(c), at.scaled, e, from(soon)); });
     return sum;
   }
 
-  // The chunk at c of y. most: the chunk's maximum, where its terms are kept.
-  void write(row<C> &r, int64_t c, const total &t, const double *most) {
+  // The chunk at c of y. most: the chunk's maximum, where its terms are kept; soon: x that is read next.
+  void write(row<C> &r, int64_t c, const total &t, const double *most, const char *soon) {
     int64_t n = length(c);
     bool contiguous = p.column[op_y] == 1;
     char *y = contiguous ? r.column(op_y, c) : reinterpret_cast<char *>(buffer);
@@ -166,9 +160,9 @@ class walker {
       return put(buffer, n, p.dtype[op_y], r.column(op_y, c), p.column[op_y]);
     }
     if (p.does.log) {
-      source from = piece(r, c, buffer, nullptr);
-      C scale = from.scaled ? C(1) : C(p.does.scale);
-      with_source<C>(from, [&]<typename T>(const T *v) {
+      source at = piece(r, c, buffer);
+      C scale = at.scaled ? C(1) : C(p.does.scale);
+      with_source<C>(at, [&]<typename T>(const T *v) {
         with_type<C>(dtype, y, [&]<typename Out>(Out *to) {
           emit_log(v, n, scale, C(t.m), C(t.log_s), to, contiguous && p.past_caches);
         });
@@ -177,7 +171,7 @@ class walker {
       C *e = most ? terms_at(c) : buffer;
       double m = most ? *most : sum_of(r, c, e, nullptr).m;
       with_type<C>(dtype, y, [&]<typename Out>(Out *to) {
-        emit_scaled(e, n, factor_of<C>(t, m), to, contiguous && p.past_caches);
+        emit_scaled(e, n, factor_of<C>(t, m), to, contiguous && p.past_caches, from(soon));
       });
     }
     if (!contiguous) put(buffer, n, p.dtype[op_y], r.column(op_y, c), p.column[op_y]);

@@ -43,7 +43,7 @@ struct effects {
   int64_t window;     // 0: none
   int32_t causal;
   int32_t log;
-  int32_t accuracy;
+  int32_t careful;    // carries what v - m loses: see make_plan
   int32_t empty_row;
 
   // [first, last): the columns of a row that causal, window and its length leave. Empty ranges come as {0, 0}.

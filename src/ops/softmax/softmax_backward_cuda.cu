@@ -17,7 +17,7 @@ __global__ void __launch_bounds__(row_threads_limit, row_blocks_at_once)
     sum_row(const __grid_constant__ plan p, const __grid_constant__ addresses data, bool from_y,
             backward_scratch out) {
   __shared__ int64_t offset[operands];
-  __shared__ double room[cuda::most_warps];
+  __shared__ cuda::running_sum<C> room[cuda::most_warps];
   bool sums_g = out.mask || out.slopes || out.temperature;
 
   for (int64_t r = blockIdx.x; r < p.space.rows; r += gridDim.x) {
@@ -25,13 +25,13 @@ __global__ void __launch_bounds__(row_threads_limit, row_blocks_at_once)
     row_gradients<C> row(p, data, from_y, offset);
     auto [first, last] = row.columns();
 
-    cuda::running_sum<C> dots;
+    cuda::running_sum<C> dots = {};
     for (int64_t j = first + threadIdx.x; j < last; j += blockDim.x) dots.add(row.dot(row.column(j)));
-    double D = cuda::block_sum(dots.total(), room);
+    double D = cuda::block_sum(dots, room);
 
     double mask = 0, slopes = 0, temperature = 0;
     if (sums_g) {
-      cuda::running_sum<C> u_terms, slope_terms, temperature_terms;
+      cuda::running_sum<C> u_terms = {}, slope_terms = {}, temperature_terms = {};
       for (int64_t j = first + threadIdx.x; j < last; j += blockDim.x) {
         auto column = row.column(j);
         C g = row.g(column, D);
@@ -41,9 +41,9 @@ __global__ void __launch_bounds__(row_threads_limit, row_blocks_at_once)
         slope_terms.add(cuda::times(u, double(row.logits.distance(j))));
         temperature_terms.add(cuda::times(u, double(column.v)));
       }
-      mask = cuda::block_sum(u_terms.total(), room);
-      slopes = -cuda::block_sum(slope_terms.total(), room);
-      temperature = -cuda::block_sum(temperature_terms.total(), room);
+      mask = cuda::block_sum(u_terms, room);
+      slopes = -cuda::block_sum(slope_terms, room);
+      temperature = -cuda::block_sum(temperature_terms, room);
     }
 
     if (threadIdx.x == 0) {
@@ -87,7 +87,7 @@ template <typename Terms>
 __global__ void __launch_bounds__(fold_threads, fold_blocks_at_once)
     fold_rows(const __grid_constant__ reduction over, int64_t columns, void *out,
               const __grid_constant__ Terms terms) {
-  __shared__ double room[fold_threads];
+  __shared__ cuda::running_sum<double> room[fold_threads];
   int64_t elements = over.kept.rows * columns;
   int mine = int(threadIdx.y * blockDim.x + threadIdx.x);
 
@@ -97,19 +97,19 @@ __global__ void __launch_bounds__(fold_threads, fold_blocks_at_once)
     bool inside = element < elements;
     int64_t kept = inside ? element / columns : 0, column = inside ? element % columns : 0;
     int64_t first_row = over.kept.locate(kept, 1);
-    cuda::running_sum<double> sum;
+    cuda::running_sum<double> sum = {};
     if (inside)
       for (int64_t i = threadIdx.y; i < over.shared.rows; i += blockDim.y)
         sum.add(terms(first_row + over.shared.locate(i, 0), column));
 
-    room[mine] = sum.total();
+    room[mine] = sum;
     for (unsigned half = blockDim.y / 2; half > 0; half /= 2) {
       __syncthreads();
-      if (threadIdx.y < half) room[mine] = cuda::plus(room[mine], room[mine + int(half * blockDim.x)]);
+      if (threadIdx.y < half) room[mine].add(room[mine + int(half * blockDim.x)]);
     }
     if (inside && threadIdx.y == 0)
       cuda::store_as(cuda::element(out, over.kept.locate(kept, 0) + column * over.column, over.dtype),
-                     over.dtype, room[mine]);
+                     over.dtype, room[mine].total());
     __syncthreads();
   }
 }

@@ -48,7 +48,7 @@ struct row_total {
   __device__ C y(C v, const effects &does) const {
     if (is_constant) return constant;
     if (does.log) return cuda::minus(cuda::minus(v, m), log_s);
-    power<C> e(v, m, does.accuracy == SLUICE_ACCURACY_HIGH);
+    power<C> e(v, m, does.careful);
     return cuda::fused(e.value, inverse, cuda::times(e.value, cuda::fused(e.lost, inverse, inverse_low)));
   }
 };
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(row_threads_limit, row_blocks_at_once)
     block_per_row(const __grid_constant__ plan p, const __grid_constant__ addresses data) {
   __shared__ int64_t offset[operands];
   __shared__ C maxima[cuda::most_warps];
-  __shared__ double sums[cuda::most_warps];
+  __shared__ cuda::running_sum<C> sums[cuda::most_warps];
   __shared__ row_total<C> total;
 
   for (int64_t r = blockIdx.x; r < p.space.rows; r += gridDim.x) {
@@ -109,12 +109,12 @@ __global__ void __launch_bounds__(row_threads_limit, row_blocks_at_once)
     m = fmax(m, sink);
 
     C base = m == -INFINITY ? C(0) : m;  // nothing but -inf: -inf - -inf would be NaN
-    bool high = p.does.accuracy == SLUICE_ACCURACY_HIGH;
-    cuda::running_sum<C> mine;
+    bool high = p.does.careful;
+    cuda::running_sum<C> mine = {};
     for (int64_t j = first + threadIdx.x; j < last; j += blockDim.x)
       mine.add(power<C>(v(j), base, high).in_double());
-    double s = cuda::block_sum(mine.total(), sums);
-    s = cuda::plus(s, power<C>(sink, base, high).in_double());
+    if (threadIdx.x == 0) mine.add(power<C>(sink, base, high).in_double());
+    double s = cuda::block_sum(mine, sums);
 
     if (threadIdx.x == 0) total = total_of<C>(m, s, v, p.does, p.n);
     __syncthreads();

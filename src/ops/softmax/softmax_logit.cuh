@@ -62,8 +62,11 @@ class row_logits {
     cuda::store_as(cuda::element(first[k], column * p.column[k], p.dtype[k]), p.dtype[k], value);
   }
 
-  // No other column can count.
-  __device__ effects::range columns() const { return counted; }
+  // No other column can count. Begins with a multiple of the block, so that a column belongs to the same
+  // thread, and the sum has the same bits, whether a window or a mask excludes what is before it.
+  __device__ effects::range columns() const {
+    return {counted.first - counted.first % blockDim.x, counted.last};
+  }
 
   // Looks at keep and mask and at nothing else.
   __device__ bool counts(int64_t j) const {

@@ -37,6 +37,8 @@ constexpr int64_t piece_elements = 16 << 10;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+bool has_fp32_result(const tensors &t, operand k) { return t.present[k] && same(t.of[k].dtype, dtype_of<float>); }
+
 // Rows of x stand side by side: one step along the last joined axis is one element, in x and in y.
 bool rows_side_by_side(const plan &p) {
   if (p.space.axes == 0 || p.column[op_x] == 1) return false;
@@ -158,7 +160,9 @@ result<plan> make_plan(const sluice_softmax_desc &desc, const tensors &t, machin
   if (desc.accuracy < 0 || desc.accuracy > SLUICE_ACCURACY_HIGH)
     return fail(SLUICE_INVALID_ARGUMENT, "desc.accuracy is %d, want 0 or 1", desc.accuracy);
   if (desc.reserved0 != 0) return fail(SLUICE_INVALID_ARGUMENT, "desc.reserved0 is %d, want 0", desc.reserved0);
-  p.does.accuracy = p.wide ? SLUICE_ACCURACY_DEFAULT : desc.accuracy;
+  // The rounding of v - m moves every term by up to |v - m| / 2 ulp, and where many small terms make the sum, the sum by
+  // several: more than the largest probabilities may be off by, whatever `accuracy` says. Only 16-bit results hide it.
+  p.does.careful = !p.wide && (has_fp32_result(t, op_y) || has_fp32_result(t, op_lse));
   if (!t.present[op_y] && !t.present[op_lse] && !t.present[op_max])
     return fail(SLUICE_INVALID_ARGUMENT, "y is NULL, want an output here or in desc.lse or desc.max");
   if (auto r = lay_out(t, op_x, "x", desc.diagonal == SLUICE_DIAGONAL_BOTTOM_RIGHT, p); !r) return r.error();

@@ -160,23 +160,24 @@ class lane_sums<double> {
   hn::Vec<simd::full<double>> sum[16], lost[16];
 };
 
-// e^(v - m); high: with what the subtraction lost.
-template <bool high, class D>
+// e^(v - m); careful: with what the subtraction lost.
+template <bool careful, class D>
 HWY_INLINE hn::Vec<D> exp_of(D d, hn::Vec<D> v, hn::Vec<D> m) {
   const auto difference = hn::Sub(v, m);
-  const auto e = simd::exp_below(d, difference);
-  if constexpr (!high) return e;
-  const auto more = hn::MulAdd(e, simd::difference_error(d, v, m, difference), e);
-  // Far below, e is 0 and what was lost may be NaN (from an infinity).
-  using C = hn::TFromD<D>;
-  return hn::IfThenElse(hn::Gt(difference, hn::Set(d, simd::exp_numbers<C>::lowest)), more, e);
+  if constexpr (careful) return simd::exp_below(d, difference, simd::difference_error(d, v, m, difference));
+  return simd::exp_below(d, difference);
 }
 
-// Into the second-level cache: the first has no room for two rows and their exponentials.
-template <typename T>
-HWY_INLINE void prefetch(const T *soon) {
-  for (size_t b = 0; b < block * sizeof(T); b += 64) __builtin_prefetch(reinterpret_cast<const char *>(soon) + b, 0, 2);
-}
+// What is read after this piece, so that it is on its way by then. Into the second-level cache: the first has no room
+// for two rows and their exponentials.
+struct ahead {
+  const char *at = nullptr;  // nullptr: nothing
+  int64_t element = 0;       // bytes
+  HWY_INLINE void block_at(int64_t i) const {
+    if (!at) return;
+    for (int64_t b = 0; b < block * element; b += 64) __builtin_prefetch(at + i * element + b, 0, 2);
+  }
+};
 
 // How v comes from memory: as it is, or times a factor.
 template <typename C, bool scales>
@@ -201,9 +202,9 @@ struct reader {
 };
 
 // (maximum, sum of e^(v - maximum)) of scale * v[0, n), n <= chunk, and the terms into e, which has room for whole
-// blocks and may be v; nullptr: not kept. `soon`: what is read next, to be on its way by then; or nullptr.
-template <typename C, bool high, bool scales, typename T>
-pair sweep(const T *v, int64_t n, C scale, C *e, const T *soon) {
+// blocks and may be v; nullptr: not kept.
+template <typename C, bool careful, bool scales, typename T>
+pair sweep(const T *v, int64_t n, C scale, C *e, ahead soon) {
   const simd::full<C> d;
   constexpr int lanes = sixteen<C>::lanes, all = sixteen<C>::all;
   const reader<C, scales> read(scale);
@@ -222,8 +223,8 @@ pair sweep(const T *v, int64_t n, C scale, C *e, const T *soon) {
   block_sum<C> sum;
   hn::Vec<simd::full<C>> term[all];
   for (int64_t i = 0; i < whole; i += block) {
-    if (soon) prefetch(soon + i);
-    for (int k = 0; k < all; ++k) term[k] = exp_of<high>(d, read(v + i + k * lanes), base);
+    soon.block_at(i);
+    for (int k = 0; k < all; ++k) term[k] = exp_of<careful>(d, read(v + i + k * lanes), base);
     if (e)
       for (int k = 0; k < all; ++k) hn::StoreU(term[k], d, e + i + k * lanes);
     sum.add(term);
@@ -231,7 +232,7 @@ pair sweep(const T *v, int64_t n, C scale, C *e, const T *soon) {
   if (whole < n) {
     for (int k = 0; k < all; ++k) {
       int64_t i = whole + k * lanes;
-      term[k] = i < n ? exp_of<high>(d, read(v + i, n - i), base) : hn::Zero(d);
+      term[k] = i < n ? exp_of<careful>(d, read(v + i, n - i), base) : hn::Zero(d);
     }
     if (e)
       for (int k = 0; k < all; ++k) hn::StoreU(term[k], d, e + whole + k * lanes);
@@ -242,7 +243,7 @@ pair sweep(const T *v, int64_t n, C scale, C *e, const T *soon) {
 
 // y[i] = f(i) for [0, n): f(i) a vector, f(i, count) one whose first `count` lanes matter. past_caches: y is not read soon.
 template <typename C, typename Out, typename F>
-HWY_INLINE void write_row(int64_t n, Out *y, bool past_caches, F &&f) {
+HWY_INLINE void write_row(int64_t n, Out *y, bool past_caches, ahead soon, F &&f) {
   const simd::full<C> d;
   constexpr int lanes = sixteen<C>::lanes, all = sixteen<C>::all;
   auto up_to = [&](int64_t i, int64_t end) HWY_ATTR {
@@ -253,8 +254,10 @@ HWY_INLINE void write_row(int64_t n, Out *y, bool past_caches, F &&f) {
   if (past_caches) {  // up to where y stands on a line of the cache
     i = std::min(n, int64_t((64 - reinterpret_cast<uintptr_t>(y) % 64) % 64 / sizeof(Out)));
     up_to(0, i);
-    for (; i + block <= n; i += block)
+    for (; i + block <= n; i += block) {
+      soon.block_at(i);
       for (int k = 0; k < all; ++k) simd::stream(d, f(i + k * lanes), y + i + k * lanes);
+    }
   } else {
     for (; i + block <= n; i += block)
       for (int k = 0; k < all; ++k) simd::store(d, f(i + k * lanes), y + i + k * lanes);
@@ -264,10 +267,10 @@ HWY_INLINE void write_row(int64_t n, Out *y, bool past_caches, F &&f) {
 
 // y = e * factor. e has room for whole blocks.
 template <typename C, typename Out>
-void emit_scaled(const C *e, int64_t n, C factor, Out *y, bool past_caches) {
+void emit_scaled(const C *e, int64_t n, C factor, Out *y, bool past_caches, ahead soon) {
   const simd::full<C> d;
   const auto by = hn::Set(d, factor);
-  write_row<C>(n, y, past_caches, [&](int64_t i, size_t = 0) HWY_ATTR { return hn::Mul(hn::LoadU(d, e + i), by); });
+  write_row<C>(n, y, past_caches, soon, [&](int64_t i, size_t = 0) HWY_ATTR { return hn::Mul(hn::LoadU(d, e + i), by); });
 }
 
 // y = (scale * v - m) - log_s; y may be v.
@@ -275,7 +278,7 @@ template <typename C, typename T, typename Out>
 void emit_log(const T *v, int64_t n, C scale, C m, C log_s, Out *y, bool past_caches) {
   const simd::full<C> d;
   const auto factor = hn::Set(d, scale), most = hn::Set(d, m), last = hn::Set(d, log_s);
-  write_row<C>(n, y, past_caches, [&](int64_t i, size_t count = 0) HWY_ATTR {
+  write_row<C>(n, y, past_caches, {}, [&](int64_t i, size_t count = 0) HWY_ATTR {
     const auto x = count ? simd::load_first(d, v + i, count) : simd::load(d, v + i);
     return hn::Sub(hn::Sub(hn::Mul(x, factor), most), last);
   });
