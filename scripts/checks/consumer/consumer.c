@@ -1,0 +1,7 @@
+#include <sluice/sluice.h>
+#include <stdio.h>
+
+int main(void) {
+  printf("%s\n", sluice_build_info());
+  return sluice_version() != SLUICE_VERSION;
+}

@@ -1,0 +1,121 @@
+"""Adds up what the stages of scripts/test left in their folders of build/results.
+
+Reads each stage's checks.tsv: a line is `passed|failed|skipped NAME REASON`, or `cases RUNNER FILE`, where
+FILE is JUnit XML of ctest or pytest. Lists what failed and what was skipped, and ends with
+`N passed, N failed, N skipped`.
+"""
+
+from __future__ import annotations
+
+import collections
+import json
+import re
+import sys
+import textwrap
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Case(NamedTuple):
+    name: str
+    verdict: str
+    reason: str
+
+
+def junit_cases(path: Path) -> Iterator[Case]:
+    """The cases of one file in the dialect of pytest, GoogleTest or ctest."""
+    for case in ElementTree.parse(path).iter("testcase"):
+        group, name = case.get("classname", ""), case.get("name", "")
+        name = name if group in ("", name) else f"{group}.{name}"
+        skipped = case.find("skipped")
+        bad = [child for tag in ("failure", "error") for child in case.findall(tag)]
+        if bad:
+            yield Case(name, "failed", words(bad[0].get("message"), bad[0].text))
+        elif skipped is not None or case.get("status") in ("notrun", "disabled"):
+            said = case.findtext("system-out") or ""
+            yield Case(
+                name, "skipped", skip_reason("" if skipped is None else skipped.get("message", ""), said)
+            )
+        else:
+            yield Case(name, "passed", "")
+
+
+def words(*texts: str | None) -> str:
+    """The first lines of the first text that has any, without GoogleTest's line of file and number."""
+    for text in texts:
+        lines = [line.strip() for line in (text or "").splitlines()]
+        lines = [line for line in lines if line and not re.fullmatch(r"\S+:\d+", line)]
+        if lines:
+            return "; ".join(lines[:3])
+    return ""
+
+
+def skip_reason(message: str, said: str) -> str:
+    """ctest's message only names its own rule: then the test's words just before the verdict, or its last."""
+    if not message.startswith("SKIP_"):
+        return words(message) or "disabled"
+    before = re.search(r"^(.*)\n\[  SKIPPED \]", said, re.MULTILINE)
+    return before[1] if before else words(*reversed(said.splitlines())) or message
+
+
+def ctest_cases(folder: Path, path: Path) -> Iterator[Case]:
+    """ctest's own entries; a program that left GoogleTest's XML counts by its cases instead."""
+    listed = json.loads((folder / "ctest.json").read_text())["tests"]
+    programs = {test["name"]: Path(test["command"][0]).name for test in listed if "command" in test}
+    uses = collections.Counter(programs.values())
+    for entry in junit_cases(path):
+        program = programs.get(entry.name, "")
+        inner = folder / "gtest" / f"{program}.xml"
+        if uses[program] != 1 or not inner.exists():
+            yield entry
+            continue
+        cases = list(junit_cases(inner))
+        yield from (case._replace(name=f"{program}: {case.name}") for case in cases)
+        if entry.verdict == "failed" and all(case.verdict != "failed" for case in cases):
+            yield entry  # it ended badly after its last case
+
+
+def stage_cases(folder: Path) -> Iterator[Case]:
+    for line in (folder / "checks.tsv").read_text().splitlines():
+        verdict, name, rest = line.split("\t")
+        if verdict != "cases":
+            yield Case(name, verdict, rest)
+            continue
+        path = Path(rest)
+        try:
+            cases = list(ctest_cases(folder, path) if path.name == "ctest.xml" else junit_cases(path))
+        except (OSError, ElementTree.ParseError, ValueError) as error:
+            yield Case(name, "failed", f"left no results: {error}")
+            continue
+        yield from cases or [Case(name, "failed", "ran no case")]
+
+
+def main(folders: list[Path]) -> int:
+    cases = [
+        case._replace(name=f"{folder.name}: {case.name}")
+        for folder in folders
+        for case in stage_cases(folder)
+    ]
+    by_verdict = collections.Counter(case.verdict for case in cases)
+
+    by_reason: dict[str, list[str]] = {}
+    for case in cases:
+        if case.verdict == "skipped":
+            by_reason.setdefault(case.reason, []).append(case.name)
+    for reason, names in by_reason.items():
+        print(f"\nskipped ({len(names)}): {reason}")
+        print(textwrap.fill(", ".join(names), 110, initial_indent="    ", subsequent_indent="    "))
+
+    for case in cases:
+        if case.verdict == "failed":
+            print(f"\nFAILED {case.name}" + (f": {case.reason}" if case.reason else ""))
+
+    print()
+    print(", ".join(f"{by_verdict[verdict]} {verdict}" for verdict in ("passed", "failed", "skipped")))
+    return 1 if by_verdict["failed"] or not by_verdict["passed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main([Path(argument) for argument in sys.argv[1:]]))

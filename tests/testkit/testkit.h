@@ -1,0 +1,44 @@
+/* testkit.h: memory and streams of a GPU for tests, so that no test needs a framework and the library keeps its
+ * promise to allocate nothing. Languages other than C load it by dlopen as libsluice_testkit.so. Never installed.
+ *
+ * A build without CUDA, a machine without a driver and one without a GPU all have 0 devices; every other call then
+ * fails. Calls that return int32_t answer 0 for success, else a code of CUDA's. */
+#ifndef SLUICE_TESTS_TESTKIT_H
+#define SLUICE_TESTS_TESTKIT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SLUICE_TESTKIT_API __attribute__((visibility("default")))
+
+SLUICE_TESTKIT_API int32_t sluice_testkit_devices(void);
+
+/* Memory of DLPack's device type 2 (CUDA), 3 (pinned host) or 13 (managed), 256-byte aligned; NULL on failure. */
+SLUICE_TESTKIT_API void *sluice_testkit_alloc(int32_t device_type, int32_t device_id, size_t bytes);
+SLUICE_TESTKIT_API void sluice_testkit_free(int32_t device_type, int32_t device_id, void *memory);
+/* Between host and device, either way; done when it returns. */
+SLUICE_TESTKIT_API int32_t sluice_testkit_copy(void *to, const void *from, size_t bytes);
+/* Waits for everything on the device and gives its error, if there is one. */
+SLUICE_TESTKIT_API int32_t sluice_testkit_sync(int32_t device_id);
+SLUICE_TESTKIT_API int32_t sluice_testkit_current_device(void);
+SLUICE_TESTKIT_API int32_t sluice_testkit_set_device(int32_t device_id);
+
+/* A stream that does not wait for the default one; NULL on failure. */
+SLUICE_TESTKIT_API void *sluice_testkit_stream_create(void);
+SLUICE_TESTKIT_API void sluice_testkit_stream_destroy(void *stream);
+/* Capture in global mode, which refuses whatever is unsafe anywhere in the process. */
+SLUICE_TESTKIT_API int32_t sluice_testkit_capture_begin(void *stream);
+/* A graph ready to launch; NULL when the capture was broken. */
+SLUICE_TESTKIT_API void *sluice_testkit_capture_end(void *stream);
+SLUICE_TESTKIT_API int32_t sluice_testkit_graph_launch(void *graph, void *stream);
+SLUICE_TESTKIT_API void sluice_testkit_graph_destroy(void *graph);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
