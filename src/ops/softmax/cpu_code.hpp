@@ -1,6 +1,9 @@
 // cpu_code.hpp: what an instruction set offers softmax: one thread's share of the work.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
+
 #include "cpu/isa.hpp"
 #include "ops/softmax/softmax.hpp"
 
@@ -12,7 +15,8 @@ struct forward_code {
   void (*sums)(const plan &p, const addresses &data, int64_t row, int64_t first, int64_t last, pair *chunks);
   void (*write)(const plan &p, const addresses &data, int64_t row, int64_t first, int64_t last, const total &t);
   total (*finish)(const plan &p, const addresses &data, int64_t row, const pair *chunks);
-  void (*tile)(const plan &p, const addresses &data, int64_t begin, int64_t side, char *room);
+  // Tiles from `next` on until none is left.
+  void (*tiles)(const plan &p, const addresses &data, std::atomic<int64_t> &next, char *room);
 };
 
 struct backward_code {

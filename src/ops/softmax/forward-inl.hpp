@@ -215,12 +215,14 @@ total finish_of(const plan &p, const addresses &data, int64_t index, const pair 
 }
 
 template <typename C>
-void tile_of(const plan &p, const addresses &data, int64_t begin, int64_t side, char *room) {
-  column_tile<C>(p, data, begin, side, reinterpret_cast<C *>(room)).run();
+void tiles_of(const plan &p, const addresses &data, std::atomic<int64_t> &next, char *room) {
+  with_type<C>(p.dtype[op_x], static_cast<const char *>(data.at[op_x]), [&]<typename T>(const T *) {
+    column_tiles<C, T>(p, data, reinterpret_cast<C *>(room)).run(next);
+  });
 }
 
 template <typename C>
-constexpr forward_code code_for = {rows_of<C>, sums_of<C>, write_of<C>, finish_of<C>, tile_of<C>};
+constexpr forward_code code_for = {rows_of<C>, sums_of<C>, write_of<C>, finish_of<C>, tiles_of<C>};
 
 inline const forward_code &forward(bool wide) { return wide ? code_for<double> : code_for<float>; }
 

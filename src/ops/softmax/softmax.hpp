@@ -96,7 +96,7 @@ struct plan {
   // Scratch of one body, in whole blocks of columns.
   int64_t body_bytes() const {
     int64_t columns = how == variant::columns ? (n < chunk ? n : chunk) : n;
-    int64_t copies = how == variant::columns ? tile : keeps_exponentials ? 1 : 0;
+    int64_t copies = how == variant::columns ? 2 * tile : keeps_exponentials ? 1 : 0;
     return (columns + 63) / 64 * 64 * copies * (wide ? 8 : 4);
   }
 };
@@ -115,7 +115,7 @@ struct total {
 
 // scratch:  | pairs [rows, chunks]   | totals [rows] |  pieces
 //           | e^(v - m) of a row [tasks, n] of the compute type |  rows that keep_exponentials
-//           | tiles [tasks, min(n, chunk) in blocks of 64, tile] of the compute type |  columns
+//           | two tiles [tasks, 2, min(n, chunk) in blocks of 64, tile] of the compute type |  columns
 struct scratch {
   pair *pairs;
   total *totals;

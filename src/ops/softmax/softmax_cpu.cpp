@@ -34,20 +34,18 @@ const forward_code &code_of(isa set, bool wide) {
   }
 }
 
-// Bodies take items [0, items) until none is left, so that one may be slower than another; each has its own scratch.
+// Bodies take items from `next` on until none is left, so that one may be slower than another; each has its own scratch.
 template <typename F>
-void deal(const sluice_context &context, const plan &p, const scratch &s, int64_t items, F &&f) {
+void each_body(const sluice_context &context, const plan &p, const scratch &s, F &&f) {
   std::atomic<int64_t> next{0};
-  context.threads.each(p.tasks, [&](int64_t task) {
-    char *room = s.bodies ? s.bodies + task * p.body_bytes() : nullptr;
-    for (int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < items;) f(i, room);
-  });
+  context.threads.each(p.tasks, [&](int64_t task) { f(next, s.bodies ? s.bodies + task * p.body_bytes() : nullptr); });
 }
 
 void run_rows(const sluice_context &context, const plan &p, const scratch &s, const addresses &data,
               const forward_code &code) {
-  deal(context, p, s, (p.space.rows + p.per_task - 1) / p.per_task, [&](int64_t i, char *room) {
-    code.rows(p, data, i * p.per_task, std::min(p.space.rows, (i + 1) * p.per_task), room);
+  each_body(context, p, s, [&](std::atomic<int64_t> &next, char *room) {
+    for (int64_t row; (row = next.fetch_add(p.per_task, std::memory_order_relaxed)) < p.space.rows;)
+      code.rows(p, data, row, std::min(p.space.rows, row + p.per_task), room);
   });
 }
 
@@ -74,11 +72,7 @@ void run_pieces(const sluice_context &context, const plan &p, const scratch &s, 
 
 void run_columns(const sluice_context &context, const plan &p, const scratch &s, const addresses &data,
                  const forward_code &code) {
-  int64_t side = p.space.extent[p.space.axes - 1], tiles_a_side = (side + p.tile - 1) / p.tile;
-  deal(context, p, s, p.space.rows / side * tiles_a_side, [&](int64_t i, char *room) {
-    int64_t from = i % tiles_a_side * p.tile;
-    code.tile(p, data, i / tiles_a_side * side + from, std::min(p.tile, side - from), room);
-  });
+  each_body(context, p, s, [&](std::atomic<int64_t> &next, char *room) { code.tiles(p, data, next, room); });
 }
 
 }  // namespace

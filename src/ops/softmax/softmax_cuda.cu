@@ -12,17 +12,17 @@ namespace {
 
 // ---- numerics ---------------------------------------------------------------------------------------------
 
-// e^(v - m) as value * (1 + lost): with SLUICE_ACCURACY_HIGH `lost` is what rounding took from v - m, of
-// which the exponential makes a relative error. Its square, below 2^-36, is left out. A value of 0 has
-// nothing to correct, and its v - m may be infinite.
+// e^(v - m) as value * (1 + lost): where the plan is careful, `lost` is what rounding took from v - m, of which
+// the exponential makes a relative error. Its square, below 2^-36, is left out. A value of 0 has nothing to
+// correct, and its v - m may be infinite.
 template <typename C>
 struct power {
   C value, lost;
 
-  __device__ power(C v, C m, bool high) : lost(0) {
+  __device__ power(C v, C m, bool careful) : lost(0) {
     C d = cuda::minus(v, m);
     value = cuda::exponential(d);
-    if (high && value != 0) lost = cuda::lost_in_difference(v, m, d);
+    if (careful && value != 0) lost = cuda::lost_in_difference(v, m, d);
   }
   __device__ double in_double() const { return cuda::fused(double(value), double(lost), double(value)); }
 };
@@ -109,11 +109,10 @@ __global__ void __launch_bounds__(row_threads_limit, row_blocks_at_once)
     m = fmax(m, sink);
 
     C base = m == -INFINITY ? C(0) : m;  // nothing but -inf: -inf - -inf would be NaN
-    bool high = p.does.careful;
     cuda::running_sum<C> mine = {};
     for (int64_t j = first + threadIdx.x; j < last; j += blockDim.x)
-      mine.add(power<C>(v(j), base, high).in_double());
-    if (threadIdx.x == 0) mine.add(power<C>(sink, base, high).in_double());
+      mine.add(power<C>(v(j), base, p.does.careful).in_double());
+    if (threadIdx.x == 0) mine.add(power<C>(sink, base, p.does.careful).in_double());
     double s = cuda::block_sum(mine, sums);
 
     if (threadIdx.x == 0) total = total_of<C>(m, s, v, p.does, p.n);

@@ -27,13 +27,13 @@ constexpr int64_t largest_offset = int64_t(1) << 61;  // p(i) stays inside int64
 constexpr int64_t task_bytes = 128 << 10;
 // Results larger than this are written past the caches, which spares reading each line before it is overwritten.
 constexpr int64_t cached_bytes = 4 << 20;
-// Elements of a tile, so that it stays in a core's second-level cache.
+// Elements of a tile, so that two stay in a core's second-level cache.
 constexpr int64_t tile_elements = 64 << 10;
 // Exponentials of a row that are kept between its two loops: with the row itself they fill such a cache.
 constexpr int64_t kept_bytes = 1 << 20;
 static_assert(kept_bytes / 4 <= most_chunks * chunk);
 // A second thread brings nothing below this: some microseconds of work.
-constexpr int64_t piece_elements = 16 << 10;
+constexpr int64_t piece_elements = 32 << 10;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
