@@ -34,10 +34,7 @@ def junit_cases(path: Path) -> Iterator[Case]:
         if bad:
             yield Case(name, "failed", words(bad[0].get("message"), bad[0].text))
         elif skipped is not None or case.get("status") in ("notrun", "disabled"):
-            said = case.findtext("system-out") or ""
-            yield Case(
-                name, "skipped", skip_reason("" if skipped is None else skipped.get("message", ""), said)
-            )
+            yield Case(name, "skipped", skip_reason(skipped, case.findtext("system-out") or ""))
         else:
             yield Case(name, "passed", "")
 
@@ -52,22 +49,27 @@ def words(*texts: str | None) -> str:
     return ""
 
 
-def skip_reason(message: str, said: str) -> str:
-    """ctest's message only names its own rule: then the test's words just before the verdict, or its last."""
+def skip_reason(skipped: ElementTree.Element | None, said: str) -> str:
+    """Where the message names only the runner's own rule, the reason is in the text or in what the test said."""
+    if skipped is None:
+        return "disabled"
+    message = skipped.get("message", "")
+    if message == "collection skipped":  # pytest, of a whole file
+        return re.sub(r"(?s).*Skipped: (.*).\)", r"\1", skipped.text or "")
     if not message.startswith("SKIP_"):
         return words(message) or "disabled"
-    before = re.search(r"^(.*)\n\[  SKIPPED \]", said, re.MULTILINE)
+    before = re.search(r"^(.*)\n\[  SKIPPED \]", said, re.MULTILINE)  # GoogleTest, run by ctest case by case
     return before[1] if before else words(*reversed(said.splitlines())) or message
 
 
-def ctest_cases(folder: Path, path: Path) -> Iterator[Case]:
+def ctest_cases(path: Path) -> Iterator[Case]:
     """ctest's own entries; a program that left GoogleTest's XML counts by its cases instead."""
-    listed = json.loads((folder / "ctest.json").read_text())["tests"]
+    listed = json.loads((path.parent / "ctest.json").read_text())["tests"]
     programs = {test["name"]: Path(test["command"][0]).name for test in listed if "command" in test}
     uses = collections.Counter(programs.values())
     for entry in junit_cases(path):
         program = programs.get(entry.name, "")
-        inner = folder / "gtest" / f"{program}.xml"
+        inner = path.parent / "gtest" / f"{program}.xml"
         if uses[program] != 1 or not inner.exists():
             yield entry
             continue
@@ -85,11 +87,25 @@ def stage_cases(folder: Path) -> Iterator[Case]:
             continue
         path = Path(rest)
         try:
-            cases = list(ctest_cases(folder, path) if path.name == "ctest.xml" else junit_cases(path))
+            cases = list(ctest_cases(path) if path.name == "ctest.xml" else junit_cases(path))
         except (OSError, ElementTree.ParseError, ValueError) as error:
             yield Case(name, "failed", f"left no results: {error}")
             continue
         yield from cases or [Case(name, "failed", "ran no case")]
+
+
+def skipped_by_reason(cases: list[Case]) -> dict[str, collections.Counter[str]]:
+    """How often each test was skipped; its parameters, "test[a]" or "suite.test/a", are left out."""
+    found: dict[str, collections.Counter[str]] = {}
+    for case in cases:
+        if case.verdict == "skipped":
+            test = (
+                case.name.partition("[")[0]
+                if case.name.endswith("]")
+                else re.sub(r"(\..*)/.*", r"\1", case.name)
+            )
+            found.setdefault(case.reason, collections.Counter())[test] += 1
+    return found
 
 
 def main(folders: list[Path]) -> int:
@@ -100,13 +116,14 @@ def main(folders: list[Path]) -> int:
     ]
     by_verdict = collections.Counter(case.verdict for case in cases)
 
-    by_reason: dict[str, list[str]] = {}
-    for case in cases:
-        if case.verdict == "skipped":
-            by_reason.setdefault(case.reason, []).append(case.name)
-    for reason, names in by_reason.items():
-        print(f"\nskipped ({len(names)}): {reason}")
-        print(textwrap.fill(", ".join(names), 110, initial_indent="    ", subsequent_indent="    "))
+    for reason, names in skipped_by_reason(cases).items():
+        print(f"\nskipped ({names.total()}): {reason}")
+        listed = ", ".join(name + (f" ({count})" if count > 1 else "") for name, count in names.items())
+        print(
+            textwrap.fill(
+                listed, 110, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False
+            )
+        )
 
     for case in cases:
         if case.verdict == "failed":

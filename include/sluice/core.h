@@ -1,5 +1,6 @@
 /** @file core.h
- *  What every operation shares: status, tensors, hooks, contexts. C11 and C++, self-contained, no CUDA header.
+ *  What every operation shares: status, tensors, hooks, contexts. C11 and C++, self-contained, no CUDA
+ *  header.
  *
  *  Unless marked otherwise a call returns a status; never aborts, prints, throws, waits for the device,
  *  allocates device memory or leaves another device current; may run on any thread and, unless marked
@@ -28,9 +29,9 @@ extern "C" {
 #define SLUICE_API __attribute__((visibility("default")))
 #endif
 
-/** What a call answers. code / 1000 is the class, which a binding turns into an exception type: 1 the caller's
- *  argument, 2 not offered, 3 memory, 4 the device or a callback failed, 5 absent on this machine, 9 a defect of
- *  sluice. A class may gain codes. */
+/** What a call answers. code / 1000 is the class, which a binding turns into an exception type: 1 the
+ *  caller's argument, 2 not offered, 3 memory, 4 the device or a callback failed, 5 absent on this machine, 9
+ *  a defect of sluice. A class may gain codes. */
 typedef enum sluice_status {
   SLUICE_OK = 0,                    /**< Done (CPU) or enqueued (CUDA). */
   SLUICE_INVALID_ARGUMENT = 1000,   /**< A value outside what the call documents. */
@@ -49,13 +50,14 @@ typedef enum sluice_status {
 
 /** @return SLUICE_VERSION of the library that was loaded. */
 SLUICE_API uint32_t sluice_version(void);
-/** @return one line such as "0.1.0 cuda=13.0 sm=90 cpu=avx3": version, toolkit and architectures of the CUDA half
- *  ("cuda=none" without one), and the instruction set that CPU contexts choose here. Static text. */
+/** @return one line such as "0.1.0 cuda=13.0 sm=90 cpu=avx3": version, toolkit and architectures of the CUDA
+ *  half ("cuda=none" without one), and the instruction set that CPU contexts choose here. Static text. */
 SLUICE_API const char *sluice_build_info(void);
-/** @param[in] status any code, known or not. @return its name, such as "SLUICE_OK"; static text, never NULL. */
+/** @param[in] status any code, known or not. @return its name, such as "SLUICE_OK"; static text, never
+ *  NULL. */
 SLUICE_API const char *sluice_status_name(sluice_status status);
-/** @return one line on this thread's last failure, "" before any; it names operation, argument, what it got and
- *  what it wants. Valid until this thread's next failure. */
+/** @return one line on this thread's last failure, "" before any; it names operation, argument, what it got
+ *  and what it wants. Valid until this thread's next failure. */
 SLUICE_API const char *sluice_last_error(void);
 
 /** Where memory lives, in DLPack's codes: type 1 CPU, 2 CUDA, 3 CUDA pinned host, 13 CUDA managed. Pinned and
@@ -86,48 +88,52 @@ typedef struct sluice_tensor {
   uint64_t byte_offset; /**< Bytes from data to the first element. */
 } sluice_tensor;
 
-/** cudaStream_t or CUstream, CUDA's special handles included; NULL is the legacy default stream. Must be NULL for
- *  a CPU context. */
+/** cudaStream_t or CUstream, CUDA's special handles included; NULL is the legacy default stream. Must be NULL
+ *  for a CPU context. */
 typedef struct CUstream_st *sluice_stream;
 
-/** What the host lends to a context; copied when the context is made. Any thread may call a hook, and each gets
- *  `self`, which the host keeps alive as long as the context. */
+/** What the host lends to a context; copied when the context is made. Any thread may call a hook, and each
+ *  gets `self`, which the host keeps alive as long as the context. */
 typedef struct sluice_hooks {
   size_t struct_size; /**< sizeof(sluice_hooks) at the caller. */
   void *self;         /**< Handed to every hook. */
-  /** Scratch memory of the context's device, 256-byte aligned and ordered by the stream; NULL when there is none.
-   *  Without this hook no scratch is ever taken: an operation that wants it asks for a workspace. */
+  /** Scratch memory of the context's device, 256-byte aligned and ordered by the stream; NULL when there is
+   *  none. Without this hook no scratch is ever taken: an operation that wants it asks for a workspace. */
   void *(*alloc)(void *self, size_t bytes, sluice_stream stream);
   /** Gives back what alloc gave. Must be set exactly when alloc is. */
   void (*release)(void *self, void *memory, size_t bytes, sluice_stream stream);
   /** Receives one line a message; level 0 error, 1 warning, 2 information. NULL: silence. */
   void (*log)(void *self, int32_t level, const char *line);
-  /** Runs body(arg, i) for every i in [0, n) and returns when all are done, in any order and on any threads, one
-   *  after another included: no body waits for another. NULL: threads of the context's own. CPU contexts only. */
+  /** Runs body(arg, i) for every i in [0, n) and returns when all are done, in any order and on any threads,
+   *  one after another included: no body waits for another. NULL: threads of the context's own. CPU contexts
+   *  only. */
   void (*parallel_for)(void *self, int64_t n, void (*body)(void *arg, int64_t i), void *arg);
 } sluice_hooks;
 
 /** How to make a context. */
 typedef struct sluice_context_desc {
-  size_t struct_size;        /**< sizeof(sluice_context_desc) at the caller. */
-  int32_t device_type;       /**< 1 CPU, 2 CUDA; 0 means CPU. */
-  int32_t device_id;         /**< CUDA ordinal; 0 for the CPU. */
-  int32_t debug_sync;        /**< 1: wait after every call (not while capturing), so that a fault names its call. */
-  int32_t threads;           /**< CPU: 0 one per core of the affinity mask, 1 the caller alone, at most 1024. */
+  size_t struct_size; /**< sizeof(sluice_context_desc) at the caller. */
+  int32_t device_type; /**< 1 CPU, 2 CUDA; 0 means CPU. */
+  int32_t device_id; /**< CUDA ordinal; 0 for the CPU. */
+  int32_t debug_sync; /**< 1: wait after every call (not while capturing), so that a fault names its call. */
+  int32_t threads; /**< CPU: 0 one per core of the affinity mask, 1 the caller alone, at most 1024. */
   const sluice_hooks *hooks; /**< NULL: all defaults. */
 } sluice_context_desc;
 
-/** One device and what the host lends. Immutable, so that any number of threads may share it without locks. */
+/** One device and what the host lends. Immutable, so that any number of threads may share it without
+ *  locks. */
 typedef struct sluice_context sluice_context;
 
-/** [no capture] Makes a context; also the probe for a device. A CPU context makes no CUDA call and starts no thread
- *  before its first parallel work; in a forked child it starts its own. A CUDA context must be made anew there.
+/** [no capture] Makes a context; also the probe for a device. A CPU context makes no CUDA call and starts no
+ *  thread before its first parallel work; in a forked child it starts its own. A CUDA context must be made
+ *  anew there.
  *  @param[in] desc NULL: a CPU context with all defaults.
  *  @param[out] out the context; untouched on failure.
- *  @return SLUICE_NO_DEVICE where device, driver or the CUDA half of the library is missing, with the reason. */
+ *  @return SLUICE_NO_DEVICE where device, driver or the CUDA half of the library is missing, with the
+ *  reason. */
 SLUICE_API sluice_status sluice_context_create(const sluice_context_desc *desc, sluice_context **out);
-/** [no capture] Loads every kernel of an operation, so that no later call loads code. A promise about latency:
- *  operations work without it. Does nothing on a CPU context.
+/** [no capture] Loads every kernel of an operation, so that no later call loads code. A promise about
+ *  latency: operations work without it. Does nothing on a CPU context.
  *  @param[in] context the context.
  *  @param[in] op an operation's name; NULL: all of them. */
 SLUICE_API sluice_status sluice_context_warm(const sluice_context *context, const char *op);

@@ -1,6 +1,6 @@
 /** @file sluice.h
- *  Everything sluice offers. The lines below that include an operation ARE the registry: the build, the bindings and
- *  the tests read them. */
+ *  Everything sluice offers. The lines below that include an operation ARE the registry: the build, the
+ *  bindings and the tests read them. */
 #ifndef SLUICE_SLUICE_H
 #define SLUICE_SLUICE_H
 

@@ -26,10 +26,12 @@ result<sluice_hooks> read_hooks(const sluice_hooks *user) {
 
 result<void> check(const sluice_context_desc &desc) {
   if (desc.device_type < 0 || desc.device_type > 2)
-    return fail(SLUICE_INVALID_ARGUMENT, "desc.device_type is %d, want 1 (CPU) or 2 (CUDA)", desc.device_type);
+    return fail(SLUICE_INVALID_ARGUMENT, "desc.device_type is %d, want 1 (CPU) or 2 (CUDA)",
+                desc.device_type);
   if (desc.device_type != 2 && desc.device_id != 0)
     return fail(SLUICE_INVALID_ARGUMENT, "desc.device_id is %d, want 0 for the CPU", desc.device_id);
-  if (desc.device_id < 0) return fail(SLUICE_INVALID_ARGUMENT, "desc.device_id is %d, want >= 0", desc.device_id);
+  if (desc.device_id < 0)
+    return fail(SLUICE_INVALID_ARGUMENT, "desc.device_id is %d, want >= 0", desc.device_id);
   if (desc.debug_sync < 0 || desc.debug_sync > 1)
     return fail(SLUICE_INVALID_ARGUMENT, "desc.debug_sync is %d, want 0 or 1", desc.debug_sync);
   if (desc.threads < 0 || desc.threads > max_threads)
@@ -41,10 +43,11 @@ void announce(const sluice_context &c) {
   if (!c.hooks.log) return;
   char line[160];
   if (c.is_cuda())
-    std::snprintf(line, sizeof line, "sluice: context on CUDA device %d, sm_%d%d, %d multiprocessors", c.device.id,
-                  c.facts.major, c.facts.minor, c.facts.multiprocessors);
+    std::snprintf(line, sizeof line, "sluice: context on CUDA device %d, sm_%d%d, %d multiprocessors",
+                  c.device.id, c.facts.major, c.facts.minor, c.facts.multiprocessors);
   else
-    std::snprintf(line, sizeof line, "sluice: context on the CPU, %d threads, %s", c.threads.width(), isa_name(c.code));
+    std::snprintf(line, sizeof line, "sluice: context on the CPU, %d threads, %s", c.threads.width(),
+                  isa_name(c.code));
   c.hooks.log(c.hooks.self, 2, line);
 }
 
@@ -53,7 +56,8 @@ void announce(const sluice_context &c) {
 result<void> want_usable(const sluice_context *context, sluice_stream stream) {
   if (!context) return fail(SLUICE_INVALID_ARGUMENT, "context is NULL");
   if (!context->is_cuda() && stream)
-    return fail(SLUICE_INVALID_ARGUMENT, "stream is %p, want NULL on a CPU context", static_cast<void *>(stream));
+    return fail(SLUICE_INVALID_ARGUMENT, "stream is %p, want NULL on a CPU context",
+                static_cast<void *>(stream));
   if (context->is_cuda() && context->process != getpid())
     return fail(SLUICE_NO_DEVICE, "context was created before fork, want one made in this process");
   return {};
@@ -73,18 +77,21 @@ result<room> room::of(const sluice_context &context, size_t wanted, void *worksp
   if (wanted == 0) return room(context, nullptr, 0, stream);
   if (workspace) {
     if (reinterpret_cast<uintptr_t>(workspace) % workspace_alignment != 0)
-      return fail(SLUICE_INVALID_ARGUMENT, "workspace is %p, want a multiple of %zu", workspace, workspace_alignment);
+      return fail(SLUICE_INVALID_ARGUMENT, "workspace is %p, want a multiple of %zu", workspace,
+                  workspace_alignment);
     if (workspace_bytes < wanted)
       return fail(SLUICE_WORKSPACE_TOO_SMALL, "workspace_bytes is %zu, want %zu", workspace_bytes, wanted);
     return room(context, workspace, 0, stream);
   }
   if (!context.hooks.alloc)
-    return fail(SLUICE_WORKSPACE_TOO_SMALL, "workspace is NULL, want %zu bytes (the context has no hooks.alloc)", wanted);
+    return fail(SLUICE_WORKSPACE_TOO_SMALL,
+                "workspace is NULL, want %zu bytes (the context has no hooks.alloc)", wanted);
   void *memory = context.hooks.alloc(context.hooks.self, wanted, stream);
   if (!memory) return fail(SLUICE_OUT_OF_MEMORY, "hooks.alloc gave NULL, want %zu bytes", wanted);
   room lent(context, memory, wanted, stream);
   if (reinterpret_cast<uintptr_t>(memory) % workspace_alignment != 0)
-    return fail(SLUICE_INVALID_ARGUMENT, "hooks.alloc gave %p, want a multiple of %zu", memory, workspace_alignment);
+    return fail(SLUICE_INVALID_ARGUMENT, "hooks.alloc gave %p, want a multiple of %zu", memory,
+                workspace_alignment);
   return lent;
 }
 
@@ -108,9 +115,13 @@ extern "C" sluice_status sluice_context_create(const sluice_context_desc *user, 
       if (!device) return device.error();
       facts = *device;
     }
-    auto context = std::unique_ptr<sluice_context>(new sluice_context{
-        {is_cuda ? 2 : 1, desc->device_id}, desc->debug_sync == 1, *hooks, best_isa(), {*hooks, desc->threads}, facts,
-        getpid()});
+    auto context = std::unique_ptr<sluice_context>(new sluice_context{{is_cuda ? 2 : 1, desc->device_id},
+                                                                      desc->debug_sync == 1,
+                                                                      *hooks,
+                                                                      best_isa(),
+                                                                      {*hooks, desc->threads},
+                                                                      facts,
+                                                                      getpid()});
     announce(*context);
     *out = context.release();
     return {};

@@ -24,7 +24,8 @@ struct sluice_context {
 
 namespace sluice {
 
-// The context may run a call on this stream: it is there, not from before a fork, and a CPU context gets no stream.
+// The context may run a call on this stream: it is there, not from before a fork, and a CPU context gets no
+// stream.
 result<void> want_usable(const sluice_context *context, sluice_stream stream);
 
 // Scratch for one call: the caller's workspace, or the hook's memory until the end of the call.
@@ -37,8 +38,8 @@ class room {
 
   void *base() const { return memory; }
 
-  static result<room> of(const sluice_context &context, size_t wanted, void *workspace, size_t workspace_bytes,
-                         sluice_stream stream);
+  static result<room> of(const sluice_context &context, size_t wanted, void *workspace,
+                         size_t workspace_bytes, sluice_stream stream);
 
  private:
   room(const sluice_context &context, void *memory, size_t borrowed, sluice_stream stream)
@@ -50,7 +51,8 @@ class room {
   sluice_stream stream;
 };
 
-// Runs `enqueue` with the context's device current, restores the caller's, and waits if the context is for debugging.
+// Runs `enqueue` with the context's device current, restores the caller's, and waits if the context is for
+// debugging.
 template <typename F>
 result<void> on_device(const sluice_context &context, sluice_stream stream, F &&enqueue) {
   auto current = cuda::enter(context.facts);

@@ -1,5 +1,5 @@
-// guard.hpp: the edge between C and C++. Everything an exported call does runs inside guard(), which turns a failure
-// into a status and this thread's error text and lets no exception out.
+// guard.hpp: the edge between C and C++. Everything an exported call does runs inside guard(), which turns a
+// failure into a status and this thread's error text and lets no exception out.
 #pragma once
 
 #include <sluice/core.h>

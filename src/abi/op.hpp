@@ -13,7 +13,8 @@ namespace sluice {
 struct op_facts {
   const char *name;
   result<void> (*supports)(const sluice_context &context, const sluice_dtype *dtypes, int32_t count);
-  result<void> (*warm)(const sluice_context &context);  // loads its kernels on the context's device, which is current
+  result<void> (*warm)(
+      const sluice_context &context);  // loads its kernels on the context's device, which is current
 };
 
 }  // namespace sluice

@@ -15,8 +15,9 @@ constinit thread_local char last_error[320] = "";
 struct build_line {
   char text[128];
   build_line() {
-    std::snprintf(text, sizeof text, "%u.%u.%u cuda=%s sm=%s cpu=%s", SLUICE_VERSION / 10000, SLUICE_VERSION / 100 % 100,
-                  SLUICE_VERSION % 100, SLUICE_BUILD_CUDA, SLUICE_BUILD_SM, isa_name(best_isa()));
+    std::snprintf(text, sizeof text, "%u.%u.%u cuda=%s sm=%s cpu=%s", SLUICE_VERSION / 10000,
+                  SLUICE_VERSION / 100 % 100, SLUICE_VERSION % 100, SLUICE_BUILD_CUDA, SLUICE_BUILD_SM,
+                  isa_name(best_isa()));
   }
 };
 

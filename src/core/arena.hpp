@@ -1,5 +1,5 @@
-// arena.hpp: hands out pieces of one block of scratch. Over no base it only adds up, so an op's carve() both measures
-// and lays out, and the two cannot disagree.
+// arena.hpp: hands out pieces of one block of scratch. Over no base it only adds up, so an op's carve() both
+// measures and lays out, and the two cannot disagree.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// dtype.hpp: the element types sluice computes with, their names, and the step from a run-time dtype to a C++ type.
+// dtype.hpp: the element types sluice computes with, their names, and the step from a run-time dtype to a C++
+// type.
 #pragma once
 
 #include <sluice/core.h>
@@ -18,10 +19,11 @@ struct bfloat16 {
   uint16_t bits;
 };
 
-inline constexpr uint8_t kind_int = 0, kind_uint = 1, kind_float = 2, kind_bfloat = 4, kind_complex = 5, kind_bool = 6;
+inline constexpr uint8_t kind_int = 0, kind_uint = 1, kind_float = 2, kind_bfloat = 4, kind_complex = 5,
+                         kind_bool = 6;
 
 template <typename T>
-inline constexpr sluice_dtype dtype_of = {};  // lanes 0: no dtype
+inline constexpr sluice_dtype dtype_of = {}; // lanes 0: no dtype
 template <>
 inline constexpr sluice_dtype dtype_of<float> = {kind_float, 32, 1};
 template <>
@@ -101,14 +103,14 @@ inline float from_double<float>(double v) {
   return float(v);
 }
 
-// A double rounded once to `digits` significand bits with exponents from `lowest` on, as integer arithmetic on its own
-// bits: going through float would round twice.
+// A double rounded once to `digits` significand bits with exponents from `lowest` on, as integer arithmetic
+// on its own bits: going through float would round twice.
 template <>
 inline bfloat16 from_double<bfloat16>(double v) {
   float f = float(v);
   // Round to odd: a double between two floats must not become a tie of the second rounding.
   if (double(f) != v && v == v && std::bit_cast<uint32_t>(f) % 2 == 0) {
-    bool away = (double(f) > v) == (v > 0);  // |f| > |v|
+    bool away = (double(f) > v) == (v > 0); // |f| > |v|
     f = std::bit_cast<float>(std::bit_cast<uint32_t>(f) + (away ? -1u : 1u));
   }
   uint32_t b = std::bit_cast<uint32_t>(f);
@@ -122,13 +124,15 @@ inline float16 from_double<float16>(double v) {
   double a = std::bit_cast<double>(b & ~(uint64_t(1) << 63));
   if (a != a) return {uint16_t(sign | 0x7e00u)};
   if (a >= 65520.0) return {uint16_t(sign | 0x7c00u)};
-  // Adding a power of two 42 binades up leaves exactly the bits that the half keeps, rounded by the addition itself.
-  double magic = a < 0x1p-14 ? 0x1p28 : std::bit_cast<double>((std::bit_cast<uint64_t>(a) & (uint64_t(0x7ff) << 52)) +
-                                                              (uint64_t(42) << 52));
+  // Adding a power of two 42 binades up leaves exactly the bits that the half keeps, rounded by the addition
+  // itself.
+  double magic = a < 0x1p-14 ? 0x1p28
+                             : std::bit_cast<double>((std::bit_cast<uint64_t>(a) & (uint64_t(0x7ff) << 52)) +
+                                                     (uint64_t(42) << 52));
   double rounded = (a + magic) - magic;
   if (rounded < 0x1p-14) return {uint16_t(sign | uint16_t(rounded * 0x1p24))};
   uint64_t r = std::bit_cast<uint64_t>(rounded);
   return {uint16_t(sign | uint16_t(((r >> 52) - 1008) << 10 | (r >> 42 & 0x3ffu)))};
 }
 
-}  // namespace sluice
+} // namespace sluice

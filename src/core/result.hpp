@@ -1,5 +1,5 @@
-// result.hpp: how a step says that it failed. Errors are values; one guard at the C edge turns them into a status and
-// this thread's error text (abi/guard.hpp). Nothing here allocates.
+// result.hpp: how a step says that it failed. Errors are values; one guard at the C edge turns them into a
+// status and this thread's error text (abi/guard.hpp). Nothing here allocates.
 #pragma once
 
 #include <sluice/core.h>
@@ -57,7 +57,8 @@ class [[nodiscard]] result<void> {
   failure held;  // read only after a failure
 };
 
-// The first failure of a list of checks, in order; later ones are not made. `first_failure([&] { ... }, [&] { ... })`.
+// The first failure of a list of checks, in order; later ones are not made. `first_failure([&] { ... }, [&] {
+// ... })`.
 template <typename... Checks>
 result<void> first_failure(Checks &&...checks) {
   result<void> r;

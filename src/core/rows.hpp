@@ -1,5 +1,5 @@
-// rows.hpp: all axes but the last, as one list of rows that several operands walk together. Neighbouring axes that
-// every operand crosses with one stride are joined, so most tensors end with one axis.
+// rows.hpp: all axes but the last, as one list of rows that several operands walk together. Neighbouring axes
+// that every operand crosses with one stride are joined, so most tensors end with one axis.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@ namespace sluice {
 
 template <int operands>
 struct row_space {
-  int64_t rows;                             // product of the extents
-  int32_t axes;                             // 0 to max_row_axes
-  int64_t extent[max_row_axes];             // outermost first
-  int64_t stride[max_row_axes][operands];   // elements
+  int64_t rows; // product of the extents
+  int32_t axes; // 0 to max_row_axes
+  int64_t extent[max_row_axes]; // outermost first
+  int64_t stride[max_row_axes][operands]; // elements
 
   // Offsets of `row`, counted in the order of the axes, in every operand.
   SLUICE_BOTH_SIDES void locate(int64_t row, int64_t (&offset)[operands]) const {
@@ -63,4 +63,4 @@ result<row_space<operands>> join_axes(int32_t axes, const int64_t *shape, const 
   return space;
 }
 
-}  // namespace sluice
+} // namespace sluice

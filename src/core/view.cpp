@@ -10,7 +10,8 @@ namespace {
 // a * b + c for non-negative operands, or -1 beyond max_span_bytes.
 int64_t bounded(int64_t a, int64_t b, int64_t c) {
   int64_t product, sum;
-  if (__builtin_mul_overflow(a, b, &product) || __builtin_add_overflow(product, c, &sum) || sum > max_span_bytes)
+  if (__builtin_mul_overflow(a, b, &product) || __builtin_add_overflow(product, c, &sum) ||
+      sum > max_span_bytes)
     return -1;
   return sum;
 }
@@ -57,24 +58,26 @@ result<void> read_view(const sluice_tensor *t, const char *name, sluice_device d
   if (!t) return fail(SLUICE_INVALID_ARGUMENT, "%s is NULL", name);
   if (t->ndim < 0 || t->ndim > max_axes)
     return fail(SLUICE_INVALID_ARGUMENT, "%s.ndim is %d, want 0 to %d", name, t->ndim, max_axes);
-  if (t->ndim > 0 && !t->shape) return fail(SLUICE_INVALID_ARGUMENT, "%s.shape is NULL, want %d extents", name, t->ndim);
+  if (t->ndim > 0 && !t->shape)
+    return fail(SLUICE_INVALID_ARGUMENT, "%s.shape is NULL, want %d extents", name, t->ndim);
   if (!known(t->dtype))
     return fail(SLUICE_UNSUPPORTED_DTYPE, "%s.dtype is %s, want a DLPack dtype of one lane", name,
                 dtype_name(t->dtype).text);
   if (!on_device(t->device, device))
-    return fail(SLUICE_INVALID_DEVICE, "%s.device is (%d, %d), want (%d, %d)", name, t->device.type, t->device.id,
-                device.type, device.id);
+    return fail(SLUICE_INVALID_DEVICE, "%s.device is (%d, %d), want (%d, %d)", name, t->device.type,
+                t->device.id, device.type, device.id);
 
   out.dtype = t->dtype;
   out.axes = t->ndim;
   bool empty = false;
   for (int i = 0; i < t->ndim; ++i) empty = empty || t->shape[i] == 0;
-  // Counted in elements as well as in bytes from end to end, so that neither an empty axis nor a stride of 0 can hide
-  // extents whose product overflows.
+  // Counted in elements as well as in bytes from end to end, so that neither an empty axis nor a stride of 0
+  // can hide extents whose product overflows.
   int64_t elements = 1, span = bytes_of(t->dtype);
   for (int i = t->ndim - 1; i >= 0; --i) {
     int64_t extent = t->shape[i], stride = t->strides ? t->strides[i] : elements;
-    if (extent < 0) return fail(SLUICE_INVALID_SHAPE, "%s.shape[%d] is %lld, want >= 0", name, i, (long long)extent);
+    if (extent < 0)
+      return fail(SLUICE_INVALID_SHAPE, "%s.shape[%d] is %lld, want >= 0", name, i, (long long)extent);
     bool walks = extent > 1 && !empty;
     out.shape[i] = extent;
     out.strides[i] = walks ? stride : 0;
@@ -82,7 +85,8 @@ result<void> read_view(const sluice_tensor *t, const char *name, sluice_device d
     if (walks && elements >= 0)
       span = stride == INT64_MIN ? -1 : bounded(std::llabs(stride), (extent - 1) * bytes_of(t->dtype), span);
     if (elements < 0 || bounded(elements, 16, 0) < 0 || span < 0)
-      return fail(SLUICE_INVALID_SHAPE, "%s.shape[%d] is %lld with stride %lld, want a tensor below 2^60 bytes", name, i,
+      return fail(SLUICE_INVALID_SHAPE,
+                  "%s.shape[%d] is %lld with stride %lld, want a tensor below 2^60 bytes", name, i,
                   (long long)extent, (long long)stride);
   }
   if (empty) {
@@ -120,11 +124,11 @@ result<void> want_shape(const view &v, const char *name, const int64_t *shape, i
   return {};
 }
 
-result<void> broadcast(const view &v, const char *name, const char *against, const int64_t *shape, int32_t axes,
-                       int64_t *strides) {
+result<void> broadcast(const view &v, const char *name, const char *against, const int64_t *shape,
+                       int32_t axes, int64_t *strides) {
   if (v.axes > axes)
-    return fail(SLUICE_INVALID_SHAPE, "%s.ndim is %d, want at most %d to broadcast against %s", name, v.axes, axes,
-                against);
+    return fail(SLUICE_INVALID_SHAPE, "%s.ndim is %d, want at most %d to broadcast against %s", name, v.axes,
+                axes, against);
   int32_t missing = axes - v.axes;
   for (int i = 0; i < axes; ++i) {
     int64_t extent = i < missing ? 1 : v.shape[i - missing];
@@ -148,15 +152,17 @@ result<void> want_distinct_elements(const view &out, const char *name) {
   for (int i = 0; i < out.axes; ++i) {
     if (out.shape[i] < 2) continue;
     if (out.strides[i] == 0)
-      return fail(SLUICE_INVALID_ARGUMENT, "%s.strides[%d] is 0, want an output whose elements do not overlap", name, i);
+      return fail(SLUICE_INVALID_ARGUMENT,
+                  "%s.strides[%d] is 0, want an output whose elements do not overlap", name, i);
     // Axes i and j meet where a * |stride i| = b * |stride j| with a, b inside their extents.
     for (int j = 0; j < i; ++j) {
       if (out.shape[j] < 2) continue;
       int64_t si = std::llabs(out.strides[i]), sj = std::llabs(out.strides[j]), common = std::gcd(si, sj);
       if (sj / common < out.shape[i] && si / common < out.shape[j])
-        return fail(SLUICE_INVALID_ARGUMENT,
-                    "%s.strides[%d] is %lld beside strides[%d] %lld, want an output whose elements do not overlap", name,
-                    i, (long long)out.strides[i], j, (long long)out.strides[j]);
+        return fail(
+            SLUICE_INVALID_ARGUMENT,
+            "%s.strides[%d] is %lld beside strides[%d] %lld, want an output whose elements do not overlap",
+            name, i, (long long)out.strides[i], j, (long long)out.strides[j]);
     }
   }
   return {};
@@ -165,11 +171,13 @@ result<void> want_distinct_elements(const view &out, const char *name) {
 result<void> want_apart(const view &out, const char *out_name, const view &in, const char *in_name) {
   if (!out.data || !in.data) return {};
   view::span o = out.reach(), i = in.reach();
-  uintptr_t out_low = uintptr_t(out.data) - uintptr_t(o.below), out_high = uintptr_t(out.data) + uintptr_t(o.above);
-  uintptr_t in_low = uintptr_t(in.data) - uintptr_t(i.below), in_high = uintptr_t(in.data) + uintptr_t(i.above);
+  uintptr_t out_low = uintptr_t(out.data) - uintptr_t(o.below),
+            out_high = uintptr_t(out.data) + uintptr_t(o.above);
+  uintptr_t in_low = uintptr_t(in.data) - uintptr_t(i.below),
+            in_high = uintptr_t(in.data) + uintptr_t(i.above);
   if (out_high <= in_low || in_high <= out_low || !is_dense(out, o) || !is_dense(in, i)) return {};
-  return fail(SLUICE_INVALID_ARGUMENT, "%s overlaps %s, want memory apart from it or the very same view", out_name,
-              in_name);
+  return fail(SLUICE_INVALID_ARGUMENT, "%s overlaps %s, want memory apart from it or the very same view",
+              out_name, in_name);
 }
 
 }  // namespace sluice

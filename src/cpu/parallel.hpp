@@ -1,4 +1,5 @@
-// parallel.hpp: one loop over independent bodies, on the host's threads where it lends them, else on the context's.
+// parallel.hpp: one loop over independent bodies, on the host's threads where it lends them, else on the
+// context's.
 #pragma once
 
 #include <sluice/core.h>

@@ -86,7 +86,8 @@ struct pool::crew {
         hold.unlock();
         j->work();
         hold.lock();
-        if (j->helpers.fetch_sub(1, std::memory_order_release) == 1) finished.notify_all();  // *j may be gone now
+        if (j->helpers.fetch_sub(1, std::memory_order_release) == 1)
+          finished.notify_all();  // *j may be gone now
         continue;
       }
       uint32_t seen = jobs.load(std::memory_order_relaxed);
@@ -104,7 +105,7 @@ pool::pool(int32_t threads) : size(std::clamp(threads ? threads : cores(), 1, ma
 
 pool::~pool() {
   crew *c = current.load(std::memory_order_acquire);
-  if (!c || c->process != getpid()) return;  // a forked child has no threads to end, only a copy of their lock
+  if (!c || c->process != getpid()) return; // a forked child has no threads to end, only a copy of their lock
   {
     std::lock_guard hold(c->lock);
     c->ended = true;
@@ -113,20 +114,21 @@ pool::~pool() {
   c->leave();
 }
 
-// The crew of this process, hired at first use. A parent's crew is left alone in a child: its threads are not here and
-// its lock may be held by one of them.
+// The crew of this process, hired at first use. A parent's crew is left alone in a child: its threads are not
+// here and its lock may be held by one of them.
 pool::crew *pool::hired() const {
   crew *c = current.load(std::memory_order_acquire);
   if (c && c->process == getpid()) return c;
   auto fresh = std::make_unique<crew>();
   crew *mine = fresh.get();
-  if (!current.compare_exchange_strong(c, mine, std::memory_order_acq_rel)) return c;  // another thread was first
+  if (!current.compare_exchange_strong(c, mine, std::memory_order_acq_rel))
+    return c; // another thread was first
   fresh.release();
   for (int32_t t = 1; t < size; ++t) {
     mine->owners.fetch_add(1, std::memory_order_relaxed);
     try {
       std::thread([mine] { mine->serve(); }).detach();
-    } catch (const std::system_error &) {  // as many as the system gives; the caller works in any case
+    } catch (const std::system_error &) { // as many as the system gives; the caller works in any case
       mine->leave();
       break;
     }
@@ -159,7 +161,8 @@ void pool::run(int64_t n, void (*body)(void *, int64_t), void *arg) const {
   std::unique_lock hold(c.lock);
   job **at = &c.open;
   while (*at != &mine) at = &(*at)->after;
-  *at = mine.after;  // from here on nobody joins, and whoever leaves touches the job last by counting itself out
+  *at =
+      mine.after; // from here on nobody joins, and whoever leaves touches the job last by counting itself out
   auto helped = [&] { return mine.helpers.load(std::memory_order_acquire) != 0; };
   if (!helped()) return;
   hold.unlock();
@@ -169,4 +172,4 @@ void pool::run(int64_t n, void (*body)(void *, int64_t), void *arg) const {
   c.finished.wait(hold, [&] { return !helped(); });
 }
 
-}  // namespace sluice
+} // namespace sluice

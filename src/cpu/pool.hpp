@@ -1,5 +1,5 @@
-// pool.hpp: the threads of one CPU context. Started at the first parallel work, started anew in a forked child, and
-// ended without anybody waiting for them.
+// pool.hpp: the threads of one CPU context. Started at the first parallel work, started anew in a forked
+// child, and ended without anybody waiting for them.
 #pragma once
 
 #include <atomic>
@@ -17,8 +17,8 @@ class pool {
 
   int32_t threads() const { return size; }
 
-  // body(arg, i) for every i in [0, n), on the caller and the pool's threads; returns when all are done. Any number of
-  // callers at once. Bodies must not wait for each other.
+  // body(arg, i) for every i in [0, n), on the caller and the pool's threads; returns when all are done. Any
+  // number of callers at once. Bodies must not wait for each other.
   void run(int64_t n, void (*body)(void *arg, int64_t i), void *arg) const;
 
  private:

@@ -1,5 +1,5 @@
-// simd-inl.hpp: rows of 16-bit, 32-bit and 64-bit floats as vectors of float or double, and the exponential that softmax
-// is made of. Compiled once for each instruction set (Highway's foreach_target); knows no op.
+// simd-inl.hpp: rows of 16-bit, 32-bit and 64-bit floats as vectors of float or double, and the exponential
+// that softmax is made of. Compiled once for each instruction set (Highway's foreach_target); knows no op.
 #if defined(SLUICE_CPU_SIMD_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef SLUICE_CPU_SIMD_INL
 #undef SLUICE_CPU_SIMD_INL
@@ -31,7 +31,8 @@ using full = hn::ScalableTag<C>;
 #define SLUICE_HAS_F16C 0
 #endif
 
-// ---- loads: any float type to D's, exactly ------------------------------------------------------------------------
+// ---- loads: any float type to D's, exactly
+// ------------------------------------------------------------------------
 
 template <class D>
   requires(sizeof(hn::TFromD<D>) == 4)
@@ -43,7 +44,8 @@ template <class D>
 HWY_INLINE hn::Vec<D> load(D d, const bfloat16 *p) {
   const hn::Rebind<uint16_t, D> narrow;
   const hn::Rebind<uint32_t, D> wide;
-  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(wide, hn::LoadU(narrow, reinterpret_cast<const uint16_t *>(p)))));
+  return hn::BitCast(
+      d, hn::ShiftLeft<16>(hn::PromoteTo(wide, hn::LoadU(narrow, reinterpret_cast<const uint16_t *>(p)))));
 }
 template <class D>
   requires(sizeof(hn::TFromD<D>) == 4)
@@ -57,10 +59,13 @@ HWY_INLINE hn::Vec<D> load(D d, const float16 *p) {
   auto bits = hn::PromoteTo(wide, hn::LoadU(narrow, reinterpret_cast<const uint16_t *>(p)));
   auto magnitude = hn::ShiftLeft<13>(hn::And(bits, hn::Set(wide, 0x7fffu)));
   auto sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(wide, 0x8000u)));
-  // 2^112 moves the exponent's bias and makes subnormals normal, exactly; infinities and NaN are left with 255.
+  // 2^112 moves the exponent's bias and makes subnormals normal, exactly; infinities and NaN are left with
+  // 255.
   auto scaled = hn::BitCast(wide, hn::Mul(hn::BitCast(d, magnitude), hn::Set(d, 0x1p112f)));
-  auto special = hn::Gt(hn::BitCast(hn::Rebind<int32_t, D>(), magnitude), hn::Set(hn::Rebind<int32_t, D>(), 0x0f7fffff));
-  auto value = hn::IfThenElse(hn::RebindMask(wide, special), hn::Or(magnitude, hn::Set(wide, 0x7f800000u)), scaled);
+  auto special =
+      hn::Gt(hn::BitCast(hn::Rebind<int32_t, D>(), magnitude), hn::Set(hn::Rebind<int32_t, D>(), 0x0f7fffff));
+  auto value =
+      hn::IfThenElse(hn::RebindMask(wide, special), hn::Or(magnitude, hn::Set(wide, 0x7f800000u)), scaled);
   return hn::BitCast(d, hn::Or(value, sign));
 #endif
 }
@@ -75,7 +80,8 @@ HWY_INLINE hn::Vec<D> load(D d, const T *p) {
   return hn::PromoteTo(d, load(hn::Rebind<float, D>(), p));
 }
 
-// ---- stores: round to nearest even ----------------------------------------------------------------------------------
+// ---- stores: round to nearest even
+// ----------------------------------------------------------------------------------
 
 template <class D>
   requires(sizeof(hn::TFromD<D>) == 4)
@@ -91,8 +97,10 @@ HWY_INLINE hn::Vec<hn::Rebind<uint16_t, D>> narrowed(D, hn::Vec<D> v, const bflo
   auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(wide, 1));
   auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(wide, 0x7fff)));
   // The addition would carry some NaN into infinity or zero; each stays one in its upper half.
-  rounded = hn::IfThenElse(hn::RebindMask(wide, hn::IsNaN(v)), hn::Or(bits, hn::Set(wide, 0x400000)), rounded);
-  return hn::DemoteTo(narrow, hn::BitCast(wide, hn::ShiftRight<16>(hn::BitCast(hn::Rebind<uint32_t, D>(), rounded))));
+  rounded =
+      hn::IfThenElse(hn::RebindMask(wide, hn::IsNaN(v)), hn::Or(bits, hn::Set(wide, 0x400000)), rounded);
+  return hn::DemoteTo(narrow,
+                      hn::BitCast(wide, hn::ShiftRight<16>(hn::BitCast(hn::Rebind<uint32_t, D>(), rounded))));
 }
 #if SLUICE_HAS_F16C
 template <class D>
@@ -106,13 +114,15 @@ template <class D>
 HWY_INLINE hn::Vec<hn::Rebind<uint16_t, D>> narrowed(D d, hn::Vec<D> v, const float16 *) {
   const hn::Rebind<uint16_t, D> narrow;
   const hn::Rebind<int32_t, D> wide;
-  auto sign = hn::And(hn::BitCast(hn::Rebind<uint32_t, D>(), v), hn::Set(hn::Rebind<uint32_t, D>(), 0x80000000u));
+  auto sign =
+      hn::And(hn::BitCast(hn::Rebind<uint32_t, D>(), v), hn::Set(hn::Rebind<uint32_t, D>(), 0x80000000u));
   auto a = hn::Abs(v);
   auto bits = hn::BitCast(wide, a);
   // 0.5's last bit is 2^-24, a half's smallest step: the addition rounds subnormals.
   auto tiny = hn::Sub(hn::BitCast(wide, hn::Add(a, hn::Set(d, 0.5f))), hn::Set(wide, 0x3f000000));
   auto odd = hn::And(hn::ShiftRight<13>(bits), hn::Set(wide, 1));
-  auto normal = hn::ShiftRight<13>(hn::Sub(hn::Add(bits, hn::Add(odd, hn::Set(wide, 0xfff))), hn::Set(wide, 112 << 23)));
+  auto normal = hn::ShiftRight<13>(
+      hn::Sub(hn::Add(bits, hn::Add(odd, hn::Set(wide, 0xfff))), hn::Set(wide, 112 << 23)));
   auto half = hn::IfThenElse(hn::RebindMask(wide, hn::Lt(a, hn::Set(d, 0x1p-14f))), tiny, normal);
   half = hn::IfThenElse(hn::RebindMask(wide, hn::Ge(a, hn::Set(d, 65520.0f))), hn::Set(wide, 0x7c00), half);
   half = hn::IfThenElse(hn::RebindMask(wide, hn::IsNaN(v)), hn::Set(wide, 0x7e00), half);
@@ -125,11 +135,23 @@ template <class D>
 HWY_INLINE hn::Vec<D> narrowed(D, hn::Vec<D> v, const double *) {
   return v;
 }
-template <class D, typename T>
+template <class D>
   requires(sizeof(hn::TFromD<D>) == 8)
-HWY_INLINE auto narrowed(D, hn::Vec<D> v, const T *p) {
+HWY_INLINE hn::Vec<hn::Rebind<float, D>> narrowed(D, hn::Vec<D> v, const float *) {
+  return hn::DemoteTo(hn::Rebind<float, D>(), v);
+}
+// Twice rounded to nearest, a double just beside a tie of the 16-bit type would land on the tie. So what a float
+// cannot hold is folded into its last bit first: then the step to float is exact and the other one knows.
+template <class D, typename T>
+  requires(sizeof(hn::TFromD<D>) == 8 && sizeof(T) == 2)
+HWY_INLINE auto narrowed(D d, hn::Vec<D> v, const T *p) {
+  const hn::Rebind<int64_t, D> di;
+  const auto bits = hn::BitCast(di, v), below = hn::Set(di, (int64_t(1) << 29) - 1);
+  const auto exact = hn::Eq(hn::And(bits, below), hn::Zero(di));
+  const auto folded =
+      hn::Or(hn::AndNot(below, bits), hn::IfThenZeroElse(exact, hn::Set(di, int64_t(1) << 29)));
   const hn::Rebind<float, D> single;
-  return narrowed(single, hn::DemoteTo(single, v), p);
+  return narrowed(single, hn::DemoteTo(single, hn::BitCast(d, folded)), p);
 }
 
 template <class D, typename T>
@@ -144,7 +166,8 @@ HWY_INLINE void stream(D d, hn::Vec<D> v, T *p) {
   hn::Stream(n, hn::DFromV<decltype(n)>(), reinterpret_cast<hn::TFromV<decltype(n)> *>(p));
 }
 
-// ---- parts of a vector: lanes [0, count), 0 < count < Lanes(d); memory behind them is not touched ----------------------
+// ---- parts of a vector: lanes [0, count), 0 < count < Lanes(d); memory behind them is not touched
+// ----------------------
 
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
 #define SLUICE_MASKS_MEMORY(T) true
@@ -175,10 +198,12 @@ HWY_INLINE void store_first(D d, hn::Vec<D> v, T *p, size_t count) {
 }
 #undef SLUICE_MASKS_MEMORY
 
-// ---- e^x for x <= 0 ----------------------------------------------------------------------------------------------------
+// ---- e^x for x <= 0
+// ----------------------------------------------------------------------------------------------------
 
-// Highway's own Exp answers 0 for NaN, and a NaN must reach the sum; for x <= 0 fewer steps do. x = q ln2 + r,
-// |r| <= ln2 / 2; ln2 in two parts, the first short enough that q times it is exact. Below 1 ulp in both types.
+// Highway's own Exp answers 0 for NaN, and a NaN must reach the sum; for x <= 0 fewer steps do. x = q ln2 +
+// r, |r| <= ln2 / 2; ln2 in two parts, the first short enough that q times it is exact. Below 1 ulp in both
+// types.
 template <typename C>
 struct exp_numbers;
 template <>
@@ -188,7 +213,8 @@ struct exp_numbers<float> {
   static constexpr float magic = 0x1.8p23f;  // adding it rounds to an integer, which its low bits then hold
   static constexpr float ln2_high = 0x1.62e4p-1f, ln2_low = 0x1.7f7d1cp-20f;
   // Minimax of the relative error on the interval with the first two fixed at 1: 2^-28.2.
-  static constexpr float c[] = {0x1.6a4ce4p-10f, 0x1.123988p-7f, 0x1.5558bp-5f, 0x1.555492p-3f, 0x1.fffffcp-2f, 1, 1};
+  static constexpr float c[] = {
+      0x1.6a4ce4p-10f, 0x1.123988p-7f, 0x1.5558bp-5f, 0x1.555492p-3f, 0x1.fffffcp-2f, 1, 1};
   static constexpr int mantissa_bits = 23, bias = 127;
 };
 template <>
@@ -198,9 +224,9 @@ struct exp_numbers<double> {
   static constexpr double magic = 0x1.8p52;
   static constexpr double ln2_high = 0x1.62e42fefa38p-1, ln2_low = 0x1.ef35793c7673p-45;
   // Taylor's: the first term left out is 2^-57 of the result.
-  static constexpr double c[] = {1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880,
-                                 1.0 / 40320,      1.0 / 5040,      1.0 / 720,      1.0 / 120,     1.0 / 24,
-                                 1.0 / 6,          1.0 / 2,         1,              1};
+  static constexpr double c[] = {
+      1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040,
+      1.0 / 720,        1.0 / 120,       1.0 / 24,       1.0 / 6,       1.0 / 2,      1,           1};
   static constexpr int mantissa_bits = 52, bias = 1023;
 };
 
@@ -222,8 +248,8 @@ HWY_INLINE reduced_exp<D> exp_reduced(D d, hn::Vec<D> x, hn::Vec<D> lost) {
   return {p, shifted};
 }
 
-// Where some result is subnormal or 0. Kept apart: a product that comes out subnormal costs the processor a hundred
-// times an ordinary one, so only lanes that need it may make one.
+// Where some result is subnormal or 0. Kept apart: a product that comes out subnormal costs the processor a
+// hundred times an ordinary one, so only lanes that need it may make one.
 template <class D>
 HWY_NOINLINE void exp_far_below(D d, hn::TFromD<D> *lanes, const hn::TFromD<D> *lost_lanes) {
   using C = hn::TFromD<D>;
@@ -244,7 +270,8 @@ HWY_NOINLINE void exp_far_below(D d, hn::TFromD<D> *lanes, const hn::TFromD<D> *
   hn::Store(hn::IfThenZeroElse(gone, hn::Mul(hn::Mul(e.p, first), second)), d, lanes);
 }
 
-// e^(x + lost) for x <= 0, |lost| below half an ulp of x. 0 for -inf, NaN for NaN; subnormal results are rounded once.
+// e^(x + lost) for x <= 0, |lost| below half an ulp of x. 0 for -inf, NaN for NaN; subnormal results are
+// rounded once.
 template <class D>
 HWY_INLINE hn::Vec<D> exp_below(D d, hn::Vec<D> x, hn::Vec<D> lost) {
   using C = hn::TFromD<D>;

@@ -1,7 +1,8 @@
 // targets.hpp: which instruction sets SIMD files are compiled for. Included before anything of Highway's.
 #pragma once
 
-// SSE4, AVX2 and AVX-512 on x86, beside what every machine has; more would double the code for a few per cent.
+// SSE4, AVX2 and AVX-512 on x86, beside what every machine has; more would double the code for a few per
+// cent.
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL | HWY_AVX3_ZEN4 | HWY_AVX3_SPR)
 #include <hwy/detect_targets.h>
 

@@ -12,9 +12,9 @@ namespace sluice::cuda {
 
 struct facts {
   int32_t ordinal;
-  int32_t major, minor;          // compute capability
+  int32_t major, minor; // compute capability
   int32_t multiprocessors;
-  int64_t shared_bytes;          // per block, with opt-in
+  int64_t shared_bytes; // per block, with opt-in
   int64_t l2_bytes;
 };
 
@@ -30,4 +30,4 @@ void leave(int32_t previous);
 // Waits for the stream, unless it is capturing.
 result<void> wait(sluice_stream stream);
 
-}  // namespace sluice::cuda
+} // namespace sluice::cuda

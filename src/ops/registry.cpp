@@ -8,9 +8,9 @@
 #include "abi/guard.hpp"
 #include "abi/op.hpp"
 
-#define SLUICE_OP(op)               \
-  namespace sluice::op {            \
-  std::span<const op_facts> ops();  \
+#define SLUICE_OP(op)                                                                                        \
+  namespace sluice::op {                                                                                     \
+  std::span<const op_facts> ops();                                                                           \
   }
 #include "sluice_ops.inc"
 #undef SLUICE_OP
@@ -21,8 +21,8 @@ namespace {
 // Calls f(facts) for each operation until it answers true; the one it answered true for, or nullptr.
 template <typename F>
 const op_facts *find(F &&f) {
-#define SLUICE_OP(op)                    \
-  for (const op_facts &facts : op::ops()) \
+#define SLUICE_OP(op)                                                                                        \
+  for (const op_facts &facts : op::ops())                                                                    \
     if (f(facts)) return &facts;
 #include "sluice_ops.inc"
 #undef SLUICE_OP
@@ -53,8 +53,8 @@ extern "C" const char *sluice_op_name(int32_t index) {
   return facts ? facts->name : nullptr;
 }
 
-extern "C" sluice_status sluice_op_supports(const sluice_context *context, const char *op, const sluice_dtype *dtypes,
-                                            int32_t count) {
+extern "C" sluice_status sluice_op_supports(const sluice_context *context, const char *op,
+                                            const sluice_dtype *dtypes, int32_t count) {
   return guard("op_supports", [&]() -> result<void> {
     if (auto usable = want_usable(context, nullptr); !usable) return usable;
     auto facts = named(op);

@@ -26,10 +26,18 @@ TEST(library, says_what_it_is) {
 TEST(library, names_every_status) {
   const std::pair<sluice_status, const char *> names[] = {
 #define SLUICE_NAMED(code) {code, #code}
-      SLUICE_NAMED(SLUICE_OK), SLUICE_NAMED(SLUICE_INVALID_ARGUMENT), SLUICE_NAMED(SLUICE_INVALID_SHAPE),
-      SLUICE_NAMED(SLUICE_INVALID_DEVICE), SLUICE_NAMED(SLUICE_WORKSPACE_TOO_SMALL), SLUICE_NAMED(SLUICE_UNSUPPORTED),
-      SLUICE_NAMED(SLUICE_UNSUPPORTED_DTYPE), SLUICE_NAMED(SLUICE_OUT_OF_MEMORY), SLUICE_NAMED(SLUICE_CUDA_FAILED),
-      SLUICE_NAMED(SLUICE_CALLBACK_FAILED), SLUICE_NAMED(SLUICE_NO_DEVICE), SLUICE_NAMED(SLUICE_INTERNAL)};
+      SLUICE_NAMED(SLUICE_OK),
+      SLUICE_NAMED(SLUICE_INVALID_ARGUMENT),
+      SLUICE_NAMED(SLUICE_INVALID_SHAPE),
+      SLUICE_NAMED(SLUICE_INVALID_DEVICE),
+      SLUICE_NAMED(SLUICE_WORKSPACE_TOO_SMALL),
+      SLUICE_NAMED(SLUICE_UNSUPPORTED),
+      SLUICE_NAMED(SLUICE_UNSUPPORTED_DTYPE),
+      SLUICE_NAMED(SLUICE_OUT_OF_MEMORY),
+      SLUICE_NAMED(SLUICE_CUDA_FAILED),
+      SLUICE_NAMED(SLUICE_CALLBACK_FAILED),
+      SLUICE_NAMED(SLUICE_NO_DEVICE),
+      SLUICE_NAMED(SLUICE_INTERNAL)};
 #undef SLUICE_NAMED
   for (auto [status, name] : names) EXPECT_STREQ(sluice_status_name(status), name);
   for (int code : {1, -1, 999, 1004, 123456, 0x7fffffff}) {
@@ -71,7 +79,7 @@ TEST(context, defaults) {
   sluice_context_destroy(nullptr);
 
   sluice_context_desc desc{};
-  desc.struct_size = sizeof desc;  // device_type 0 means the CPU
+  desc.struct_size = sizeof desc; // device_type 0 means the CPU
   ASSERT_EQ(sluice_context_create(&desc, &made), SLUICE_OK) << sluice_last_error();
   sluice_context_destroy(made);
 }
@@ -125,7 +133,8 @@ struct with_tail {
 TEST(descriptors, may_be_larger_when_the_tail_is_zero) {
   with_tail<sluice_context_desc> context_desc{};
   with_tail<sluice_hooks> hooks{};
-  for (size_t size : {sizeof(sluice_context_desc), sizeof(sluice_context_desc) + 1, size_t(100), size_t(4096)}) {
+  for (size_t size :
+       {sizeof(sluice_context_desc), sizeof(sluice_context_desc) + 1, size_t(100), size_t(4096)}) {
     context_desc.known.struct_size = size;
     context_desc.known.hooks = &hooks.known;
     hooks.known.struct_size = std::max(size, sizeof(sluice_hooks));
@@ -141,13 +150,15 @@ TEST(descriptors, may_be_larger_when_the_tail_is_zero) {
     placed px(cpu, x, compact), py(cpu, y, compact);
     desc.known.struct_size = size;
     desc.known.scale = 2;
-    EXPECT_EQ(sluice_softmax(shared_context(cpu), &desc.known, px.view(), py.view(), nullptr, 0, nullptr), SLUICE_OK)
+    EXPECT_EQ(sluice_softmax(shared_context(cpu), &desc.known, px.view(), py.view(), nullptr, 0, nullptr),
+              SLUICE_OK)
         << sluice_last_error();
   }
   desc.known.struct_size = sizeof(sluice_softmax_desc);
-  desc.tail[0] = 1;  // beyond what the caller says it has: not looked at
+  desc.tail[0] = 1; // beyond what the caller says it has: not looked at
   placed px(cpu, x, compact), py(cpu, y, compact);
-  EXPECT_EQ(sluice_softmax(shared_context(cpu), &desc.known, px.view(), py.view(), nullptr, 0, nullptr), SLUICE_OK);
+  EXPECT_EQ(sluice_softmax(shared_context(cpu), &desc.known, px.view(), py.view(), nullptr, 0, nullptr),
+            SLUICE_OK);
 }
 
 struct host {
@@ -182,9 +193,7 @@ struct host {
     static_cast<host *>(self)->bodies += n;
     for (int64_t i = n; i-- > 0;) body(arg, i);
   }
-  sluice_hooks hooks() {
-    return {sizeof(sluice_hooks), this, alloc, release, log, parallel_for};
-  }
+  sluice_hooks hooks() { return {sizeof(sluice_hooks), this, alloc, release, log, parallel_for}; }
 };
 
 // A gradient that three rows share, which needs scratch.
@@ -208,7 +217,7 @@ TEST(hooks, lend_scratch_and_get_it_back) {
   host h;
   sluice_hooks lent = h.hooks();
   context with(cpu, 2, &lent);
-  lent = {};  // copied when the context was made
+  lent = {}; // copied when the context was made
   shared_gradient call;
   for (int i = 1; i <= 3; ++i) {
     EXPECT_EQ(call.run(with), SLUICE_OK) << sluice_last_error();
@@ -245,7 +254,8 @@ TEST(hooks, parallel_for_runs_all_of_the_work) {
   operand x{.name = "x", .shape = {20000, 64}, .packed = bit_list(20000 * 64 * 4, 0)};
   operand y{.name = "y", .shape = {20000, 64}, .output = true};
   placed px(cpu, x, compact), py(cpu, y, compact);
-  ASSERT_EQ(sluice_softmax(with, nullptr, px.view(), py.view(), nullptr, 0, nullptr), SLUICE_OK) << sluice_last_error();
+  ASSERT_EQ(sluice_softmax(with, nullptr, px.view(), py.view(), nullptr, 0, nullptr), SLUICE_OK)
+      << sluice_last_error();
   EXPECT_GT(h.bodies, 1);
   py.store.download();
   bit_list found = py.found(), want = pack(dtype::f32, std::vector<real>(20000 * 64, 1.0L / 64));
@@ -264,7 +274,8 @@ TEST(errors_of_a_thread, stay_until_the_next_failure) {
 // Pinned and managed host memory counts as the device of a CPU context.
 TEST(devices, pinned_and_managed_memory_is_host_memory) {
   for (sluice_device device : {sluice_device{3, 0}, {13, 0}, {3, 5}}) {
-    operand x{.name = "x", .shape = {2}, .packed = pack(dtype::f32, {0, 0})}, y{.name = "y", .shape = {2}, .output = true};
+    operand x{.name = "x", .shape = {2}, .packed = pack(dtype::f32, {0, 0})},
+        y{.name = "y", .shape = {2}, .output = true};
     placed px(cpu, x, compact), py(cpu, y, compact);
     sluice_tensor tx = *px.view(), ty = *py.view();
     tx.device = device;
@@ -275,5 +286,5 @@ TEST(devices, pinned_and_managed_memory_is_host_memory) {
   }
 }
 
-}  // namespace
-}  // namespace sluice::test
+} // namespace
+} // namespace sluice::test

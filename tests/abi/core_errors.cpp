@@ -50,36 +50,44 @@ void contexts(std::vector<error_row> &rows) {
   rows.push_back(create("cuda_device_id", SLUICE_INVALID_ARGUMENT, "desc.device_id is -1, want >= 0",
                         [](desc &d, hooks &) { d.device_type = 2, d.device_id = -1; }));
   for (int32_t value : {-1, 2})
-    rows.push_back(create("debug_sync", SLUICE_INVALID_ARGUMENT, format("desc.debug_sync is %d, want 0 or 1", value),
+    rows.push_back(create("debug_sync", SLUICE_INVALID_ARGUMENT,
+                          format("desc.debug_sync is %d, want 0 or 1", value),
                           [=](desc &d, hooks &) { d.debug_sync = value; }));
   for (int32_t value : {-1, 1025})
-    rows.push_back(create("threads", SLUICE_INVALID_ARGUMENT, format("desc.threads is %d, want 0 to 1024", value),
+    rows.push_back(create("threads", SLUICE_INVALID_ARGUMENT,
+                          format("desc.threads is %d, want 0 to 1024", value),
                           [=](desc &d, hooks &) { d.threads = value; }));
   for (size_t size : {size_t(0), size_t(1), sizeof(desc) - 1, size_t(4097), SIZE_MAX})
-    rows.push_back(create("struct_size", SLUICE_INVALID_ARGUMENT,
-                          format("desc.struct_size is %zu, want sizeof of the struct (%zu to 4096)", size, sizeof(desc)),
-                          [=](desc &d, hooks &) { d.struct_size = size; }));
+    rows.push_back(
+        create("struct_size", SLUICE_INVALID_ARGUMENT,
+               format("desc.struct_size is %zu, want sizeof of the struct (%zu to 4096)", size, sizeof(desc)),
+               [=](desc &d, hooks &) { d.struct_size = size; }));
   for (size_t size : {size_t(0), sizeof(hooks) - 1, size_t(5000)})
-    rows.push_back(create("hooks_struct_size", SLUICE_INVALID_ARGUMENT,
-                          format("hooks.struct_size is %zu, want sizeof of the struct (%zu to 4096)", size, sizeof(hooks)),
-                          [=](desc &, hooks &h) { h.struct_size = size; }));
-  rows.push_back(create("alloc_alone", SLUICE_INVALID_ARGUMENT, "hooks.release is NULL, want it set where hooks.alloc is",
+    rows.push_back(create(
+        "hooks_struct_size", SLUICE_INVALID_ARGUMENT,
+        format("hooks.struct_size is %zu, want sizeof of the struct (%zu to 4096)", size, sizeof(hooks)),
+        [=](desc &, hooks &h) { h.struct_size = size; }));
+  rows.push_back(create("alloc_alone", SLUICE_INVALID_ARGUMENT,
+                        "hooks.release is NULL, want it set where hooks.alloc is",
                         [](desc &, hooks &h) { h.alloc = no_memory; }));
-  rows.push_back(create("release_alone", SLUICE_INVALID_ARGUMENT, "hooks.alloc is NULL, want it set where hooks.release is",
+  rows.push_back(create("release_alone", SLUICE_INVALID_ARGUMENT,
+                        "hooks.alloc is NULL, want it set where hooks.release is",
                         [](desc &, hooks &h) { h.release = forget_it; }));
-  rows.push_back({"context_create_newer_descriptor", SLUICE_UNSUPPORTED, [](std::string &want) {
-                    struct {
-                      sluice_context_desc known;
-                      char unknown[64];
-                    } newer = {};
-                    newer.known.struct_size = sizeof newer;
-                    newer.unknown[63] = 1;
-                    want = format("context_create: desc.struct_size is %zu, want at most %zu or zeros behind: built for a "
-                                  "newer sluice",
-                                  sizeof newer, sizeof newer.known);
-                    sluice_context *out = untouched;
-                    return sluice_context_create(&newer.known, &out);
-                  }});
+  rows.push_back(
+      {"context_create_newer_descriptor", SLUICE_UNSUPPORTED, [](std::string &want) {
+         struct {
+           sluice_context_desc known;
+           char unknown[64];
+         } newer = {};
+         newer.known.struct_size = sizeof newer;
+         newer.unknown[63] = 1;
+         want =
+             format("context_create: desc.struct_size is %zu, want at most %zu or zeros behind: built for a "
+                    "newer sluice",
+                    sizeof newer, sizeof newer.known);
+         sluice_context *out = untouched;
+         return sluice_context_create(&newer.known, &out);
+       }});
 }
 
 void introspection(std::vector<error_row> &rows) {
@@ -104,7 +112,8 @@ void introspection(std::vector<error_row> &rows) {
     for (int at : {0, 1}) {
       static sluice_dtype lists[2][2] = {{{0, 32, 1}, {2, 32, 1}}, {{2, 32, 1}, {0, 32, 1}}};
       supports("dtype", SLUICE_UNSUPPORTED_DTYPE,
-               format("dtypes[%d] is int32, want float32, float64, float16 or bfloat16", at), op, lists[at], 2);
+               format("dtypes[%d] is int32, want float32, float64, float16 or bfloat16", at), op, lists[at],
+               2);
     }
   }
 
@@ -118,7 +127,8 @@ void introspection(std::vector<error_row> &rows) {
                   }});
   rows.push_back({"context_warm_long_name", SLUICE_UNSUPPORTED, [](std::string &want) {
                     std::string name(1000, 'n');
-                    want = "context_warm: op is \"" + name.substr(0, 60) + "\", want a name that sluice_op_name gives";
+                    want = "context_warm: op is \"" + name.substr(0, 60) +
+                           "\", want a name that sluice_op_name gives";
                     return sluice_context_warm(shared_context(cpu), name.c_str());
                   }});
 }
@@ -139,29 +149,33 @@ struct hungry_call {
   }
   size_t wanted() {
     size_t bytes = 0;
-    EXPECT_EQ(sluice_softmax_backward_workspace(shared_context(cpu), &desc, s.view("dy"), nullptr, &bytes), SLUICE_OK)
+    EXPECT_EQ(sluice_softmax_backward_workspace(shared_context(cpu), &desc, s.view("dy"), nullptr, &bytes),
+              SLUICE_OK)
         << sluice_last_error();
     EXPECT_GT(bytes, size_t(0));
     return bytes;
   }
   sluice_status run(const sluice_context *context, void *workspace, size_t bytes, std::string &want) {
-    sluice_status got = sluice_softmax_backward(context, &desc, s.view("dy"), nullptr, workspace, bytes, nullptr);
+    sluice_status got =
+        sluice_softmax_backward(context, &desc, s.view("dy"), nullptr, workspace, bytes, nullptr);
     if (!s.untouched()) want += ", with outputs untouched";
     return got;
   }
 };
 
 void workspaces(std::vector<error_row> &rows) {
-  rows.push_back({"workspace_null", SLUICE_WORKSPACE_TOO_SMALL, [](std::string &want) {
-                    hungry_call c;
-                    want = format("softmax_backward: workspace is NULL, want %zu bytes (the context has no hooks.alloc)",
-                                  c.wanted());
-                    return c.run(shared_context(cpu), nullptr, 1 << 20, want);
-                  }});
+  rows.push_back(
+      {"workspace_null", SLUICE_WORKSPACE_TOO_SMALL, [](std::string &want) {
+         hungry_call c;
+         want = format("softmax_backward: workspace is NULL, want %zu bytes (the context has no hooks.alloc)",
+                       c.wanted());
+         return c.run(shared_context(cpu), nullptr, 1 << 20, want);
+       }});
   rows.push_back({"workspace_short", SLUICE_WORKSPACE_TOO_SMALL, [](std::string &want) {
                     hungry_call c;
                     memory room(cpu, 1 << 16, 0);
-                    want = format("softmax_backward: workspace_bytes is %zu, want %zu", c.wanted() - 1, c.wanted());
+                    want = format("softmax_backward: workspace_bytes is %zu, want %zu", c.wanted() - 1,
+                                  c.wanted());
                     return c.run(shared_context(cpu), room.address(), c.wanted() - 1, want);
                   }});
   rows.push_back({"workspace_misaligned", SLUICE_INVALID_ARGUMENT, [](std::string &want) {
@@ -186,10 +200,11 @@ void workspaces(std::vector<error_row> &rows) {
                       hooks.self = room.address();
                       hooks.alloc = h.alloc, hooks.release = forget_it;
                       context with(cpu, 1, &hooks);
-                      want = h.status == SLUICE_OUT_OF_MEMORY
-                                 ? format("softmax_backward: hooks.alloc gave NULL, want %zu bytes", c.wanted())
-                                 : format("softmax_backward: hooks.alloc gave %p, want a multiple of 256",
-                                          static_cast<void *>(room.address() + 8));
+                      want =
+                          h.status == SLUICE_OUT_OF_MEMORY
+                              ? format("softmax_backward: hooks.alloc gave NULL, want %zu bytes", c.wanted())
+                              : format("softmax_backward: hooks.alloc gave %p, want a multiple of 256",
+                                       static_cast<void *>(room.address() + 8));
                       return c.run(with, nullptr, 0, want);
                     }});
 }
@@ -203,8 +218,9 @@ error_row newer_descriptor(const char *op, Run run) {
             } newer = {};
             newer.known.struct_size = sizeof newer;
             newer.unknown[2] = 1;
-            want = format("%s: desc.struct_size is %zu, want at most %zu or zeros behind: built for a newer sluice", op,
-                          sizeof newer, sizeof newer.known);
+            want = format(
+                "%s: desc.struct_size is %zu, want at most %zu or zeros behind: built for a newer sluice", op,
+                sizeof newer, sizeof newer.known);
             return run(&newer.known);
           }};
 }
@@ -216,19 +232,20 @@ void operations(std::vector<error_row> &rows) {
     sluice_status (*run)(const sluice_context *, sluice_stream);
     sluice_status (*query)(const sluice_context *, size_t *);
   };
-  for (const entry &e :
-       {entry{"softmax",
-              [](const sluice_context *c, sluice_stream q) {
-                return sluice_softmax(c, nullptr, nullptr, nullptr, nullptr, 0, q);
-              },
-              [](const sluice_context *c, size_t *b) { return sluice_softmax_workspace(c, nullptr, nullptr, nullptr, b); }},
-        entry{"softmax_backward",
-              [](const sluice_context *c, sluice_stream q) {
-                return sluice_softmax_backward(c, nullptr, nullptr, nullptr, nullptr, 0, q);
-              },
-              [](const sluice_context *c, size_t *b) {
-                return sluice_softmax_backward_workspace(c, nullptr, nullptr, nullptr, b);
-              }}}) {
+  for (const entry &e : {entry{"softmax",
+                               [](const sluice_context *c, sluice_stream q) {
+                                 return sluice_softmax(c, nullptr, nullptr, nullptr, nullptr, 0, q);
+                               },
+                               [](const sluice_context *c, size_t *b) {
+                                 return sluice_softmax_workspace(c, nullptr, nullptr, nullptr, b);
+                               }},
+                         entry{"softmax_backward",
+                               [](const sluice_context *c, sluice_stream q) {
+                                 return sluice_softmax_backward(c, nullptr, nullptr, nullptr, nullptr, 0, q);
+                               },
+                               [](const sluice_context *c, size_t *b) {
+                                 return sluice_softmax_backward_workspace(c, nullptr, nullptr, nullptr, b);
+                               }}}) {
     std::string op = e.op;
     rows.push_back({op + "_context_null", SLUICE_INVALID_ARGUMENT, [=](std::string &want) {
                       want = op + ": context is NULL";
@@ -250,22 +267,24 @@ void operations(std::vector<error_row> &rows) {
   }
   rows.push_back({"softmax_all_null", SLUICE_INVALID_ARGUMENT, [](std::string &want) {
                     want = "softmax: x is NULL";
-                    return sluice_softmax(shared_context(cpu), nullptr, nullptr, nullptr, nullptr, 0, nullptr);
+                    return sluice_softmax(shared_context(cpu), nullptr, nullptr, nullptr, nullptr, 0,
+                                          nullptr);
                   }});
   rows.push_back({"softmax_backward_desc_null", SLUICE_INVALID_ARGUMENT, [](std::string &want) {
                     want = "softmax_backward: desc is NULL, want one with y or x";
-                    return sluice_softmax_backward(shared_context(cpu), nullptr, nullptr, nullptr, nullptr, 0, nullptr);
+                    return sluice_softmax_backward(shared_context(cpu), nullptr, nullptr, nullptr, nullptr, 0,
+                                                   nullptr);
                   }});
   rows.push_back(newer_descriptor<sluice_softmax_desc>("softmax", [](const sluice_softmax_desc *d) {
     return sluice_softmax(shared_context(cpu), d, nullptr, nullptr, nullptr, 0, nullptr);
   }));
-  rows.push_back(
-      newer_descriptor<sluice_softmax_backward_desc>("softmax_backward", [](const sluice_softmax_backward_desc *d) {
+  rows.push_back(newer_descriptor<sluice_softmax_backward_desc>(
+      "softmax_backward", [](const sluice_softmax_backward_desc *d) {
         return sluice_softmax_backward(shared_context(cpu), d, nullptr, nullptr, nullptr, 0, nullptr);
       }));
 }
 
-}  // namespace
+} // namespace
 
 std::vector<error_row> core_errors() {
   std::vector<error_row> rows;
@@ -276,4 +295,4 @@ std::vector<error_row> core_errors() {
   return rows;
 }
 
-}  // namespace sluice::test
+} // namespace sluice::test

@@ -63,16 +63,23 @@ struct named_dtype {
   const char *name;
 };
 constexpr named_dtype known_dtypes[] = {
-    {{0, 8, 1}, "int8"},      {{0, 16, 1}, "int16"},     {{0, 32, 1}, "int32"},      {{0, 64, 1}, "int64"},
-    {{1, 8, 1}, "uint8"},     {{1, 16, 1}, "uint16"},    {{1, 32, 1}, "uint32"},     {{1, 64, 1}, "uint64"},
-    {{2, 16, 1}, "float16"},  {{2, 32, 1}, "float32"},   {{2, 64, 1}, "float64"},    {{4, 16, 1}, "bfloat16"},
+    {{0, 8, 1}, "int8"},       {{0, 16, 1}, "int16"},       {{0, 32, 1}, "int32"},   {{0, 64, 1}, "int64"},
+    {{1, 8, 1}, "uint8"},      {{1, 16, 1}, "uint16"},      {{1, 32, 1}, "uint32"},  {{1, 64, 1}, "uint64"},
+    {{2, 16, 1}, "float16"},   {{2, 32, 1}, "float32"},     {{2, 64, 1}, "float64"}, {{4, 16, 1}, "bfloat16"},
     {{5, 64, 1}, "complex64"}, {{5, 128, 1}, "complex128"}, {{6, 8, 1}, "bool"},
 };
 constexpr named_dtype unknown_dtypes[] = {
-    {{7, 9, 1}, "dtype(7,9,1)"},    {{2, 32, 4}, "dtype(2,32,4)"}, {{2, 32, 0}, "dtype(2,32,0)"},
-    {{0, 4, 1}, "int4"},            {{2, 8, 1}, "float8"},         {{4, 32, 1}, "bfloat32"},
-    {{3, 64, 1}, "dtype(3,64,1)"},  {{6, 1, 1}, "dtype(6,1,1)"},   {{1, 0, 1}, "uint0"},
-    {{5, 32, 1}, "complex32"},      {{255, 255, 65535}, "dtype(255,255,65535)"},
+    {{7, 9, 1}, "dtype(7,9,1)"},
+    {{2, 32, 4}, "dtype(2,32,4)"},
+    {{2, 32, 0}, "dtype(2,32,0)"},
+    {{0, 4, 1}, "int4"},
+    {{2, 8, 1}, "float8"},
+    {{4, 32, 1}, "bfloat32"},
+    {{3, 64, 1}, "dtype(3,64,1)"},
+    {{6, 1, 1}, "dtype(6,1,1)"},
+    {{1, 0, 1}, "uint0"},
+    {{5, 32, 1}, "complex32"},
+    {{255, 255, 65535}, "dtype(255,255,65535)"},
 };
 
 bool takes(operand_facts::holds what, const std::string &dtype) {
@@ -124,10 +131,11 @@ class view_breaker {
       });
     for (const named_dtype &d : known_dtypes)
       if (!takes(o.what, d.name))
-        add("dtype_" + std::string(d.name), SLUICE_UNSUPPORTED_DTYPE, [=, t = o.text, what = o.what](slot &s) {
-          s.tensor.dtype = d.type;
-          return format("%s.dtype is %s, want %s", t, d.name, wanted_dtypes(what));
-        });
+        add("dtype_" + std::string(d.name), SLUICE_UNSUPPORTED_DTYPE,
+            [=, t = o.text, what = o.what](slot &s) {
+              s.tensor.dtype = d.type;
+              return format("%s.dtype is %s, want %s", t, d.name, wanted_dtypes(what));
+            });
   }
 
   void devices() {
@@ -160,23 +168,26 @@ class view_breaker {
       return s.tensor.ndim - 1;
     };
     for (int64_t extent : {int64_t(-1), INT64_MIN})
-      add(extent == -1 ? "negative_extent" : "most_negative_extent", SLUICE_INVALID_SHAPE, [=, t = o.text](slot &s) {
-        int last = one_axis(s);
-        s.shape[last] = extent;
-        return format("%s.shape[%d] is %lld, want >= 0", t, last, (long long)extent);
-      });
+      add(extent == -1 ? "negative_extent" : "most_negative_extent", SLUICE_INVALID_SHAPE,
+          [=, t = o.text](slot &s) {
+            int last = one_axis(s);
+            s.shape[last] = extent;
+            return format("%s.shape[%d] is %lld, want >= 0", t, last, (long long)extent);
+          });
     for (int64_t extent : {int64_t(1) << 60, INT64_MAX})
       add("extent_" + std::to_string(extent), SLUICE_INVALID_SHAPE, [=, t = o.text](slot &s) {
         int last = one_axis(s);
         s.shape[last] = extent;
-        return format("%s.shape[%d] is %lld with stride 1, want a tensor below 2^60 bytes", t, last, (long long)extent);
+        return format("%s.shape[%d] is %lld with stride 1, want a tensor below 2^60 bytes", t, last,
+                      (long long)extent);
       });
     for (int64_t stride : {int64_t(1) << 61, -(int64_t(1) << 61), INT64_MIN, INT64_MAX})
       add("stride_" + std::to_string(stride), SLUICE_INVALID_SHAPE, [=, t = o.text](slot &s) {
         int last = one_axis(s);
         s.shape[last] = 9;  // so that the step alone is too far for one byte too
         s.strides[last] = stride;
-        return format("%s.shape[%d] is 9 with stride %lld, want a tensor below 2^60 bytes", t, last, (long long)stride);
+        return format("%s.shape[%d] is 9 with stride %lld, want a tensor below 2^60 bytes", t, last,
+                      (long long)stride);
       });
     add("extents_that_multiply_too_far", SLUICE_INVALID_SHAPE, [t = o.text](slot &s) {
       s.tensor.ndim = 3;
@@ -228,12 +239,14 @@ class view_breaker {
   void overlaps_itself() {
     add("stride_0", SLUICE_INVALID_ARGUMENT, [t = o.text](slot &s) {
       s.strides[s.tensor.ndim - 1] = 0;
-      return format("%s.strides[%d] is 0, want an output whose elements do not overlap", t, s.tensor.ndim - 1);
+      return format("%s.strides[%d] is 0, want an output whose elements do not overlap", t,
+                    s.tensor.ndim - 1);
     });
     if (measure.size() < 2) return;
     add("strides_that_meet", SLUICE_INVALID_ARGUMENT, [t = o.text](slot &s) {
       s.strides[0] = -1, s.strides[1] = 1;
-      return format("%s.strides[1] is 1 beside strides[0] -1, want an output whose elements do not overlap", t);
+      return format("%s.strides[1] is 1 beside strides[0] -1, want an output whose elements do not overlap",
+                    t);
     });
   }
 

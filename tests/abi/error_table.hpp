@@ -28,9 +28,9 @@ class scene {
 
   void add(const std::string &name, dtype type, const shape_list &shape, bool output);
   slot &operator[](const std::string &name);
-  sluice_tensor *view(const std::string &name);  // nullptr where the slot is absent or not given
+  sluice_tensor *view(const std::string &name); // nullptr where the slot is absent or not given
   std::vector<std::string> names() const { return order; }
-  bool untouched();  // no byte of any tensor changed
+  bool untouched(); // no byte of any tensor changed
 
  private:
   std::map<std::string, slot> slots;
@@ -38,18 +38,18 @@ class scene {
 };
 
 struct error_row {
-  std::string name;  // of the test
+  std::string name; // of the test
   sluice_status status;
-  std::function<sluice_status(std::string &want)> call;  // sets the line that it wants, "op: " included
+  std::function<sluice_status(std::string &want)> call; // sets the line that it wants, "op: " included
 };
 
 // What an operation lends to the rows that all operations share: views that cannot be right.
 struct operand_facts {
-  const char *name;         // in the scene
-  const char *text;         // in error texts
+  const char *name; // in the scene
+  const char *text; // in error texts
   enum class holds { floats, flags, indices } what;
-  enum class fits { reference, like, against } how;  // its shape: everyone's measure, the same, or broadcast
-  const char *measure;      // what the shape is compared with, in texts
+  enum class fits { reference, like, against } how; // its shape: everyone's measure, the same, or broadcast
+  const char *measure; // what the shape is compared with, in texts
   bool output;
 };
 
@@ -69,4 +69,4 @@ std::vector<error_row> core_errors();
 std::vector<error_row> softmax_errors();
 std::vector<error_row> softmax_backward_errors();
 
-}  // namespace sluice::test
+} // namespace sluice::test

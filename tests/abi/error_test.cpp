@@ -30,7 +30,8 @@ class errors : public testing::TestWithParam<const char *> {};
 TEST_P(errors, have_status_and_text) {
   for (const error_row &row : all_rows()) {
     // "softmax_backward" is not a kind of "softmax": the longest name of the list that starts the row's owns it.
-    const char *const owners[] = {"context_create", "context_warm", "op_supports", "softmax_backward", "softmax"};
+    const char *const owners[] = {"context_create", "context_warm", "op_supports", "softmax_backward",
+                                  "softmax"};
     const char *owner = "workspace";
     for (const char *name : owners)
       if (row.name.rfind(name, 0) == 0) {
@@ -48,8 +49,8 @@ TEST_P(errors, have_status_and_text) {
 }
 
 INSTANTIATE_TEST_SUITE_P(all, errors,
-                         testing::Values("context_create", "context_warm", "op_supports", "softmax_backward", "softmax",
-                                         "workspace"),
+                         testing::Values("context_create", "context_warm", "op_supports", "softmax_backward",
+                                         "softmax", "workspace"),
                          [](const auto &info) { return std::string(info.param); });
 
 struct source_text {
@@ -60,7 +61,8 @@ struct source_text {
 std::vector<source_text> texts_in_sources() {
   namespace fs = std::filesystem;
   std::vector<source_text> found;
-  const std::regex call(R"re(\bfail\(\s*(SLUICE_[A-Z_]+),\s*((?:"(?:[^"\\]|\\.)*"\s*)+))re"), literal(R"re("((?:[^"\\]|\\.)*)")re");
+  const std::regex call(R"re(\bfail\(\s*(SLUICE_[A-Z_]+),\s*((?:"(?:[^"\\]|\\.)*"\s*)+))re"),
+      literal(R"re("((?:[^"\\]|\\.)*)")re");
   fs::path root = fs::path(SLUICE_TEST_FOLDER).parent_path() / "src";
   for (const auto &entry : fs::recursive_directory_iterator(root)) {
     std::string kind = entry.path().extension();
@@ -70,7 +72,8 @@ std::vector<source_text> texts_in_sources() {
     std::string source = all.str();
     for (std::sregex_iterator at(source.begin(), source.end(), call), end; at != end; ++at) {
       std::string joined, parts = (*at)[2];
-      for (std::sregex_iterator part(parts.begin(), parts.end(), literal); part != end; ++part) joined += (*part)[1];
+      for (std::sregex_iterator part(parts.begin(), parts.end(), literal); part != end; ++part)
+        joined += (*part)[1];
       found.push_back({fs::relative(entry.path(), root), (*at)[1], joined});
     }
   }
@@ -101,10 +104,10 @@ std::regex pattern_of(const std::string &text) {
 // What no call on a CPU context can reach, and why.
 bool needs_more_than_a_call(const source_text &t) {
   auto in = [&](const char *part) { return t.file.find(part) != t.file.npos; };
-  if (t.status == "SLUICE_INTERNAL") return true;                       // a defect of sluice
-  if (in("cuda/") || in("_cuda")) return true;                          // the driver's answers
-  if (t.format.find("before fork") != t.format.npos) return true;       // a CUDA context in a child
-  if (t.format == "the host has no memory left") return true;           // has a test of its own
+  if (t.status == "SLUICE_INTERNAL") return true; // a defect of sluice
+  if (in("cuda/") || in("_cuda")) return true; // the driver's answers
+  if (t.format.find("before fork") != t.format.npos) return true; // a CUDA context in a child
+  if (t.format == "the host has no memory left") return true; // has a test of its own
   return false;
 }
 
@@ -120,10 +123,11 @@ TEST(errors_in_the_sources, are_all_reached) {
   for (const source_text &t : texts) {
     if (needs_more_than_a_call(t)) continue;
     std::regex pattern = pattern_of(t.format);
-    bool reached = std::any_of(seen.begin(), seen.end(), [&](const auto &s) { return std::regex_match(s, pattern); });
+    bool reached =
+        std::any_of(seen.begin(), seen.end(), [&](const auto &s) { return std::regex_match(s, pattern); });
     EXPECT_TRUE(reached) << "no row of the error tables reaches this text of " << t.file << ": " << t.format;
   }
 }
 
-}  // namespace
-}  // namespace sluice::test
+} // namespace
+} // namespace sluice::test

@@ -75,4 +75,4 @@ TEST(layout, first_versions) {
   EXPECT_EQ(offsetof(sluice_softmax_backward_desc, d_temperature), 160u);
 }
 
-}  // namespace
+} // namespace

@@ -48,17 +48,22 @@ scene backward_scene() {
 }
 
 void fill(scene &s, sluice_softmax_desc &d) {
-  d.mask = s.view("mask"), d.keep = s.view("keep"), d.lengths = s.view("lengths"), d.slopes = s.view("slopes");
-  d.sink = s.view("sink"), d.temperature = s.view("temperature"), d.lse = s.view("lse"), d.max = s.view("max");
+  d.mask = s.view("mask"), d.keep = s.view("keep"), d.lengths = s.view("lengths"),
+  d.slopes = s.view("slopes");
+  d.sink = s.view("sink"), d.temperature = s.view("temperature"), d.lse = s.view("lse"),
+  d.max = s.view("max");
 }
 void fill(scene &s, sluice_softmax_backward_desc &d) {
-  d.mask = s.view("mask"), d.keep = s.view("keep"), d.lengths = s.view("lengths"), d.slopes = s.view("slopes");
+  d.mask = s.view("mask"), d.keep = s.view("keep"), d.lengths = s.view("lengths"),
+  d.slopes = s.view("slopes");
   d.sink = s.view("sink"), d.temperature = s.view("temperature"), d.x = s.view("x"), d.y = s.view("y");
-  d.lse = s.view("lse"), d.d_lse = s.view("d_lse"), d.d_mask = s.view("d_mask"), d.d_slopes = s.view("d_slopes");
+  d.lse = s.view("lse"), d.d_lse = s.view("d_lse"), d.d_mask = s.view("d_mask"),
+  d.d_slopes = s.view("d_slopes");
   d.d_sink = s.view("d_sink"), d.d_temperature = s.view("d_temperature");
 }
 
-sluice_status run(const sluice_softmax_desc &d, scene &s, const sluice_context *c, void *w, size_t n, sluice_stream q) {
+sluice_status run(const sluice_softmax_desc &d, scene &s, const sluice_context *c, void *w, size_t n,
+                  sluice_stream q) {
   return sluice_softmax(c, &d, s.view("x"), s.view("y"), w, n, q);
 }
 sluice_status query(const sluice_softmax_desc &d, scene &s, const sluice_context *c, size_t *bytes) {
@@ -94,8 +99,9 @@ class table {
                         memory room(cpu, 1 << 16, 0);
                         room.upload();
                         size_t bytes = 12345;
-                        sluice_status got = asks ? query(d, s, shared_context(cpu), &bytes)
-                                                 : run(d, s, shared_context(cpu), room.address(), room.bytes(), nullptr);
+                        sluice_status got =
+                            asks ? query(d, s, shared_context(cpu), &bytes)
+                                 : run(d, s, shared_context(cpu), room.address(), room.bytes(), nullptr);
                         if (!s.untouched() || bytes != 12345) want += ", with outputs untouched";
                         return got;
                       }});
@@ -127,14 +133,16 @@ void shared_rows(table<D> &t, const char *measure) {
   t.number("scale", &D::scale, -1e39, "desc.scale is -1e+39, want a finite number in the compute type");
   t.number("softcap", &D::softcap, -1.0, "desc.softcap is -1, want a finite number >= 0 in the compute type");
   t.number("softcap", &D::softcap, nan, "desc.softcap is nan, want a finite number >= 0 in the compute type");
-  t.number("softcap", &D::softcap, 1e300, "desc.softcap is 1e+300, want a finite number >= 0 in the compute type");
+  t.number("softcap", &D::softcap, 1e300,
+           "desc.softcap is 1e+300, want a finite number >= 0 in the compute type");
   t.number("log", &D::log, 2, "desc.log is 2, want 0 or 1");
   t.number("log", &D::log, -1, "desc.log is -1, want 0 or 1");
   t.number("empty_row", &D::empty_row, 3, "desc.empty_row is 3, want 0 to 2");
   t.number("empty_row", &D::empty_row, -1, "desc.empty_row is -1, want 0 to 2");
   t.number("causal", &D::causal, 7, "desc.causal is 7, want 0 or 1");
   t.number("diagonal", &D::diagonal, 2, "desc.diagonal is 2, want 0 or 1");
-  t.number("diagonal", &D::diagonal, int32_t(SLUICE_DIAGONAL_FORCE32), "desc.diagonal is 2147483647, want 0 or 1");
+  t.number("diagonal", &D::diagonal, int32_t(SLUICE_DIAGONAL_FORCE32),
+           "desc.diagonal is 2147483647, want 0 or 1");
   int64_t far = (int64_t(1) << 61) + 1;
   t.number("diagonal_offset", &D::diagonal_offset, far,
            "desc.diagonal_offset is 2305843009213693953, want at most 2^61 either way");
@@ -163,7 +171,7 @@ void spread_out(scene::slot &s) {
   for (int i = 0; i < 18; ++i) s.shape[i] = i == 17 ? 4 : 2, s.strides[i] = 1;
 }
 
-}  // namespace
+} // namespace
 
 std::vector<error_row> softmax_errors() {
   using D = sluice_softmax_desc;
@@ -259,17 +267,21 @@ std::vector<error_row> softmax_backward_errors() {
     const char *gradient, *text;
   };
   for (const char *missing : {"x", "lse"})
-    for (reason r : {reason{"d_mask", "desc.d_mask"}, {"d_slopes", "desc.d_slopes"}, {"d_sink", "desc.d_sink"},
-                     {"d_temperature", "desc.d_temperature"}, {"softcap", "dx with desc.softcap"},
+    for (reason r : {reason{"d_mask", "desc.d_mask"},
+                     {"d_slopes", "desc.d_slopes"},
+                     {"d_sink", "desc.d_sink"},
+                     {"d_temperature", "desc.d_temperature"},
+                     {"softcap", "dx with desc.softcap"},
                      {"no y", "dx without desc.y"}})
-      t.add(std::string(missing) + "_missing_for_" + r.gradient, SLUICE_INVALID_ARGUMENT, [=](scene &s, D &d) {
-        for (const char *name : {"d_mask", "d_slopes", "d_sink", "d_temperature"})
-          s[name].given = std::string(name) == r.gradient;
-        s[missing].given = false;
-        if (r.gradient == std::string("softcap")) d.softcap = 1;
-        if (r.gradient == std::string("no y")) s["y"].given = false;
-        return format("desc.%s is NULL, want it for %s", missing, r.text);
-      });
+      t.add(std::string(missing) + "_missing_for_" + r.gradient, SLUICE_INVALID_ARGUMENT,
+            [=](scene &s, D &d) {
+              for (const char *name : {"d_mask", "d_slopes", "d_sink", "d_temperature"})
+                s[name].given = std::string(name) == r.gradient;
+              s[missing].given = false;
+              if (r.gradient == std::string("softcap")) d.softcap = 1;
+              if (r.gradient == std::string("no y")) s["y"].given = false;
+              return format("desc.%s is NULL, want it for %s", missing, r.text);
+            });
   t.add("lse_missing_for_uniform", SLUICE_INVALID_ARGUMENT, [](scene &s, D &d) {
     for (const char *name : {"d_mask", "d_slopes", "d_sink", "d_temperature", "lse"}) s[name].given = false;
     d.empty_row = SLUICE_EMPTY_ROW_UNIFORM;
@@ -281,19 +293,22 @@ std::vector<error_row> softmax_backward_errors() {
       if (reference != std::string("dy")) s["dy"].given = false;
       if (reference == std::string("x")) s["y"].given = false;
       s[reference].tensor.ndim = 0;
-      return format("%s%s.ndim is 0, want at least 1", reference == std::string("dy") ? "" : "desc.", reference);
+      return format("%s%s.ndim is 0, want at least 1", reference == std::string("dy") ? "" : "desc.",
+                    reference);
     });
   struct overlap {
     const char *out, *in, *out_text, *in_text;
   };
-  for (overlap o : {overlap{"d_mask", "mask", "desc.d_mask", "desc.mask"}, {"d_sink", "sink", "desc.d_sink", "desc.sink"},
-                    {"d_slopes", "d_sink", "", ""}, {"d_temperature", "lse", "desc.d_temperature", "desc.lse"},
+  for (overlap o : {overlap{"d_mask", "mask", "desc.d_mask", "desc.mask"},
+                    {"d_sink", "sink", "desc.d_sink", "desc.sink"},
+                    {"d_slopes", "d_sink", "", ""},
+                    {"d_temperature", "lse", "desc.d_temperature", "desc.lse"},
                     {"dx", "d_mask", "desc.d_mask", "dx"}})
     t.add(std::string(o.out) + "_over_" + o.in, SLUICE_INVALID_ARGUMENT, [=](scene &s, D &) {
       s[o.out].tensor.data = s[o.in].tensor.data;
       bool later = o.out == std::string("d_slopes");
-      return format("%s overlaps %s, want memory apart from it or the very same view", later ? "desc.d_sink" : o.out_text,
-                    later ? "desc.d_slopes" : o.in_text);
+      return format("%s overlaps %s, want memory apart from it or the very same view",
+                    later ? "desc.d_sink" : o.out_text, later ? "desc.d_slopes" : o.in_text);
     });
   t.add("dx_half_over_dy", SLUICE_INVALID_ARGUMENT, [](scene &s, D &) {
     s["dx"].tensor.data = static_cast<char *>(s["dy"].tensor.data) + 4;
@@ -303,4 +318,4 @@ std::vector<error_row> softmax_backward_errors() {
   return std::move(t.rows);
 }
 
-}  // namespace sluice::test
+} // namespace sluice::test

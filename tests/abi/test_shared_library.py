@@ -69,7 +69,9 @@ def test_name_and_needs():
 
 
 def test_newest_glibc():
-    versions = {tuple(map(int, v.split("."))) for v in re.findall(r"GLIBC_([0-9.]+)", readelf("--version-info"))}
+    versions = {
+        tuple(map(int, v.split("."))) for v in re.findall(r"GLIBC_([0-9.]+)", readelf("--version-info"))
+    }
     print("newest symbol version: GLIBC_" + ".".join(map(str, max(versions))))
     assert max(versions) <= NEWEST_GLIBC
 

@@ -82,40 +82,43 @@ int in_a_child(const std::function<int()> &body) {
 
 TEST(threads, none_before_the_first_parallel_work) {
   EXPECT_EQ(in_a_child([] {
-    int before = threads_of_process();
-    owned with(4);
-    if (threads_of_process() != before) return 1;
-    if (sluice_context_warm(with.made, nullptr) != SLUICE_OK) return 2;
-    job small(1, 16), large(5000, 64);
-    if (!small.run(with.made)) return 3;
-    if (threads_of_process() != before) return 4;  // too little to share
-    if (!large.run(with.made)) return 5;
-    if (threads_of_process() != before + 3) return 6;  // the caller works as well
-    return 0;
-  }), 0);
+              int before = threads_of_process();
+              owned with(4);
+              if (threads_of_process() != before) return 1;
+              if (sluice_context_warm(with.made, nullptr) != SLUICE_OK) return 2;
+              job small(1, 16), large(5000, 64);
+              if (!small.run(with.made)) return 3;
+              if (threads_of_process() != before) return 4; // too little to share
+              if (!large.run(with.made)) return 5;
+              if (threads_of_process() != before + 3) return 6; // the caller works as well
+              return 0;
+            }),
+            0);
 }
 
 TEST(threads, one_thread_is_the_caller) {
   EXPECT_EQ(in_a_child([] {
-    int before = threads_of_process();
-    owned with(1);
-    job large(5000, 64);
-    if (!large.run(with.made)) return 1;
-    return threads_of_process() == before ? 0 : 2;
-  }), 0);
+              int before = threads_of_process();
+              owned with(1);
+              job large(5000, 64);
+              if (!large.run(with.made)) return 1;
+              return threads_of_process() == before ? 0 : 2;
+            }),
+            0);
 }
 
 TEST(threads, end_after_their_context) {
   EXPECT_EQ(in_a_child([] {
-    int before = threads_of_process();
-    for (int i = 0; i < 5; ++i) {
-      owned with(6);
-      job large(3000, 64);
-      if (!large.run(with.made)) return 1;
-    }
-    for (int wait = 0; wait < 2000 && threads_of_process() != before; ++wait) usleep(1000);
-    return threads_of_process() == before ? 0 : 2;
-  }), 0);
+              int before = threads_of_process();
+              for (int i = 0; i < 5; ++i) {
+                owned with(6);
+                job large(3000, 64);
+                if (!large.run(with.made)) return 1;
+              }
+              for (int wait = 0; wait < 2000 && threads_of_process() != before; ++wait) usleep(1000);
+              return threads_of_process() == before ? 0 : 2;
+            }),
+            0);
 }
 
 TEST(threads, eight_on_one_context) {
@@ -177,17 +180,19 @@ TEST(fork, a_context_works_on_both_sides) {
   for (int32_t width : {1, 3}) {
     owned with(width);
     job rows(2000, 64);
-    ASSERT_TRUE(rows.run(with.made));  // its threads run by now
+    ASSERT_TRUE(rows.run(with.made)); // its threads run by now
     for (int i = 0; i < 3; ++i) {
       EXPECT_EQ(in_a_child([&] {
-        int before = threads_of_process();
-        for (int k = 0; k < 5; ++k)
-          if (!rows.run(with.made)) return 1;
-        if (threads_of_process() != before + width - 1) return 2;
-        sluice_context_destroy(with.made);
-        with.made = nullptr;
-        return 0;
-      }), 0) << width;
+                  int before = threads_of_process();
+                  for (int k = 0; k < 5; ++k)
+                    if (!rows.run(with.made)) return 1;
+                  if (threads_of_process() != before + width - 1) return 2;
+                  sluice_context_destroy(with.made);
+                  with.made = nullptr;
+                  return 0;
+                }),
+                0)
+          << width;
       EXPECT_TRUE(rows.run(with.made));
     }
   }
@@ -198,11 +203,12 @@ TEST(fork, a_context_from_before_may_end_in_the_child_unused) {
   job rows(2000, 64);
   ASSERT_TRUE(rows.run(with.made));
   EXPECT_EQ(in_a_child([&] {
-    sluice_context_destroy(with.made);
-    with.made = nullptr;
-    owned fresh(3);
-    return rows.run(fresh.made) ? 0 : 1;
-  }), 0);
+              sluice_context_destroy(with.made);
+              with.made = nullptr;
+              owned fresh(3);
+              return rows.run(fresh.made) ? 0 : 1;
+            }),
+            0);
   EXPECT_TRUE(rows.run(with.made));
 }
 
@@ -217,10 +223,9 @@ TEST(fork, in_the_middle_of_work) {
       while (!stop) EXPECT_TRUE(rows.run(with.made));
     });
   job mine(1500, 64);
-  for (int i = 0; i < 20; ++i)
-    EXPECT_EQ(in_a_child([&] { return mine.run(with.made) ? 0 : 1; }), 0) << i;
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(in_a_child([&] { return mine.run(with.made) ? 0 : 1; }), 0) << i;
   stop = true;
   for (auto &t : all) t.join();
 }
 
-}  // namespace
+} // namespace

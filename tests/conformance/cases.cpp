@@ -13,9 +13,9 @@ namespace {
 
 dtype dtype_named(const std::string &name) {
   static const std::map<std::string, dtype> known = {
-      {"float16", dtype::f16}, {"bfloat16", dtype::bf16}, {"float32", dtype::f32}, {"float64", dtype::f64},
-      {"int8", dtype::i8},     {"uint8", dtype::u8},      {"bool", dtype::boolean}, {"int32", dtype::i32},
-      {"int64", dtype::i64}};
+      {"float16", dtype::f16},  {"bfloat16", dtype::bf16}, {"float32", dtype::f32},
+      {"float64", dtype::f64},  {"int8", dtype::i8},       {"uint8", dtype::u8},
+      {"bool", dtype::boolean}, {"int32", dtype::i32},     {"int64", dtype::i64}};
   return known.at(name);
 }
 
@@ -48,14 +48,16 @@ std::vector<real> read_fill(std::istream &words, size_t count) {
     for (size_t i = 0; i < count; ++i) values[i] = real(i) * step.at(0);
   } else {
     std::vector<real> given = read_numbers(words);
-    if (kind == "list" && given.size() != count) throw std::runtime_error("a list of another length than its shape");
+    if (kind == "list" && given.size() != count)
+      throw std::runtime_error("a list of another length than its shape");
     for (size_t i = 0; i < count; ++i) values[i] = given[i % given.size()];
   }
   return values;
 }
 
 operand &find(conformance_case &c, const std::string &name) {
-  auto at = std::find_if(c.call.operands.begin(), c.call.operands.end(), [&](const operand &o) { return o.name == name; });
+  auto at = std::find_if(c.call.operands.begin(), c.call.operands.end(),
+                         [&](const operand &o) { return o.name == name; });
   if (at == c.call.operands.end()) throw std::runtime_error(c.name + " has no tensor " + name);
   return *at;
 }

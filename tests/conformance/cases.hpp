@@ -14,7 +14,8 @@ struct conformance_case {
   std::string op, name;
   std::map<std::string, std::string> desc;         // numbers by field, as text
   op_case call;                                    // operands, results with what they should hold
-  std::map<std::string, std::vector<int64_t>> at;  // positions of the values that a result is compared at; else all
+  std::map<std::string, std::vector<int64_t>>
+      at;  // positions of the values that a result is compared at; else all
   std::map<std::string, sluice_device> devices;    // of operands that claim another than they are on
   std::optional<size_t> workspace;                 // bytes to lend, where not what the query asks for
   std::string status, text;

@@ -38,8 +38,8 @@ static sluice_status run_softmax(const sluice_context *context, struct conforman
   return sluice_softmax(context, &d, view(c, "x"), view(c, "y"), workspace, *bytes, NULL);
 }
 
-static sluice_status run_softmax_backward(const sluice_context *context, struct conformance_case *c, void *workspace,
-                                          size_t *bytes, bool asks) {
+static sluice_status run_softmax_backward(const sluice_context *context, struct conformance_case *c,
+                                          void *workspace, size_t *bytes, bool asks) {
   sluice_softmax_backward_desc d = {0};
   d.struct_size = sizeof d;
   d.scale = field_or_zero(c, "scale");
@@ -73,12 +73,15 @@ static int wrong_values(const char *op, struct conformance_case *c, struct tenso
   if (!t->values) return 0;
   for (int64_t i = 0; i < t->value_count; ++i) {
     int64_t at = t->at ? t->at[i] : i;
-    double want = t->values[i], got = load(t->view.dtype, (char *)t->view.data + (size_t)at * bytes_of(t->view.dtype));
-    bool fine = isnan(want) ? isnan(got) != 0
-                            : got == want || fabs(got - want) <= t->ulps * ulp(t->view.dtype, want) + t->absolute;
+    double want = t->values[i],
+           got = load(t->view.dtype, (char *)t->view.data + (size_t)at * bytes_of(t->view.dtype));
+    bool fine = isnan(want)
+                    ? isnan(got) != 0
+                    : got == want || fabs(got - want) <= t->ulps * ulp(t->view.dtype, want) + t->absolute;
     if (fine) continue;
     if (wrong++ == 0)
-      fprintf(stderr, "%s %s: %s[%lld] is %.17g, want %.17g\n", op, c->name, t->name, (long long)at, got, want);
+      fprintf(stderr, "%s %s: %s[%lld] is %.17g, want %.17g\n", op, c->name, t->name, (long long)at, got,
+              want);
   }
   return wrong;
 }
@@ -93,16 +96,19 @@ static bool untouched(struct conformance_case *c) {
   return true;
 }
 
-static uint64_t digest(const struct tensor *t) {  /* FNV-1a */
+static uint64_t digest(const struct tensor *t) { /* FNV-1a */
   uint64_t h = UINT64_C(0xcbf29ce484222325);
   const unsigned char *bytes = t->view.data;
-  for (size_t k = 0; k < (size_t)t->count * bytes_of(t->view.dtype); ++k) h = (h ^ bytes[k]) * UINT64_C(0x100000001b3);
+  for (size_t k = 0; k < (size_t)t->count * bytes_of(t->view.dtype); ++k)
+    h = (h ^ bytes[k]) * UINT64_C(0x100000001b3);
   return h;
 }
 
 static int run_case(const sluice_context *context, const char *op, struct conformance_case *c, bool digests) {
   sluice_status (*run)(const sluice_context *, struct conformance_case *, void *, size_t *, bool) =
-      strcmp(op, "softmax") == 0 ? run_softmax : strcmp(op, "softmax_backward") == 0 ? run_softmax_backward : NULL;
+      strcmp(op, "softmax") == 0            ? run_softmax
+      : strcmp(op, "softmax_backward") == 0 ? run_softmax_backward
+                                            : NULL;
   if (!run) {
     fprintf(stderr, "conformance_c knows no operation %s\n", op);
     return 1;
@@ -124,7 +130,8 @@ static int run_case(const sluice_context *context, const char *op, struct confor
     /* The query is what failed: it says the same under its own name. */
     const char *text = strstr(sluice_last_error(), ": "), *want = strstr(c->text, ": ");
     bool same_text = !want || (text && strcmp(text, want) == 0);
-    if (!same_text) fprintf(stderr, "%s %s: \"%s\", want \"%s\"\n", op, c->name, sluice_last_error(), c->text);
+    if (!same_text)
+      fprintf(stderr, "%s %s: \"%s\", want \"%s\"\n", op, c->name, sluice_last_error(), c->text);
     if (!untouched(c)) fprintf(stderr, "%s %s: a failure touched an output\n", op, c->name);
     return wrong + !same_text + !untouched(c);
   }

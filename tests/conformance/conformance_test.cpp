@@ -48,7 +48,8 @@ void compare(const conformance_case &c, const results &got) {
     for (size_t i = 0; i < o.values.size(); ++i) {
       size_t at = listed == c.at.end() ? i : size_t(listed->second[i]);
       real value = load(o.type, &got[k].at(at * size_t(size_of(o.type)))), want = o.values[i];
-      bool fine = std::isnan(want) ? std::isnan(value) : value == want || std::fabs(value - want) <= o.allowed[i];
+      bool fine =
+          std::isnan(want) ? std::isnan(value) : value == want || std::fabs(value - want) <= o.allowed[i];
       EXPECT_TRUE(fine) << o.name << "[" << at << "] is " << double(value) << ", want " << double(want);
     }
   }
@@ -61,7 +62,8 @@ void expect_failure(const conformance_case &c, int32_t device) {
   for (const operand &o : c.call.operands) {
     memories.push_back(std::make_unique<placed>(device, o, compact));
     views.push_back(*memories.back()->view());
-    if (auto claimed = c.devices.find(o.name); claimed != c.devices.end()) views.back().device = claimed->second;
+    if (auto claimed = c.devices.find(o.name); claimed != c.devices.end())
+      views.back().device = claimed->second;
   }
   call made;
   made.context = shared_context(device);
@@ -90,7 +92,7 @@ TEST_P(conformance, every_case) {
     bind(c);
     if (c.status == "SLUICE_OK")
       compare(c, perform(c.call, GetParam()));
-    else if (c.devices.empty() || GetParam() == cpu)  // the texts that name a device are those of the CPU
+    else if (c.devices.empty() || GetParam() == cpu) // the texts that name a device are those of the CPU
       expect_failure(c, GetParam());
   }
 }
@@ -130,5 +132,5 @@ TEST(conformance_in_c, gives_the_same_bits) {
   EXPECT_EQ(ours, theirs);
 }
 
-}  // namespace
-}  // namespace sluice::test
+} // namespace
+} // namespace sluice::test

@@ -10,9 +10,9 @@ sluice_dtype dtype_of(const char *name) {
   static const struct {
     const char *name;
     sluice_dtype type;
-  } known[] = {{"float16", {2, 16, 1}}, {"bfloat16", {4, 16, 1}}, {"float32", {2, 32, 1}}, {"float64", {2, 64, 1}},
-               {"int8", {0, 8, 1}},     {"uint8", {1, 8, 1}},     {"bool", {6, 8, 1}},     {"int32", {0, 32, 1}},
-               {"int64", {0, 64, 1}}};
+  } known[] = {{"float16", {2, 16, 1}}, {"bfloat16", {4, 16, 1}}, {"float32", {2, 32, 1}},
+               {"float64", {2, 64, 1}}, {"int8", {0, 8, 1}},      {"uint8", {1, 8, 1}},
+               {"bool", {6, 8, 1}},     {"int32", {0, 32, 1}},    {"int64", {0, 64, 1}}};
   for (size_t i = 0; i < sizeof known / sizeof *known; ++i)
     if (strcmp(known[i].name, name) == 0) return known[i].type;
   return (sluice_dtype){255, 0, 0};
@@ -21,7 +21,9 @@ sluice_dtype dtype_of(const char *name) {
 size_t bytes_of(sluice_dtype type) { return type.bits / 8u; }
 
 static bool is_float(sluice_dtype type) { return type.code == 2 || type.code == 4; }
-static int exponent_bits(sluice_dtype type) { return type.code == 4 ? 8 : type.bits == 16 ? 5 : type.bits == 32 ? 8 : 11; }
+static int exponent_bits(sluice_dtype type) {
+  return type.code == 4 ? 8 : type.bits == 16 ? 5 : type.bits == 32 ? 8 : 11;
+}
 static int fraction_bits(sluice_dtype type) { return type.bits - 1 - exponent_bits(type); }
 
 static uint16_t encode_16(sluice_dtype type, double value) {
@@ -45,11 +47,11 @@ static double decode_16(sluice_dtype type, uint16_t bits) {
   return sign * ldexp(fraction | 1 << f, exponent - bias - f);
 }
 
-#define WITH(type, expression)             \
-  do {                                     \
-    type v;                                \
-    memcpy(&v, at, sizeof v);              \
-    return expression;                     \
+#define WITH(type, expression)                                                                               \
+  do {                                                                                                       \
+    type v;                                                                                                  \
+    memcpy(&v, at, sizeof v);                                                                                \
+    return expression;                                                                                       \
   } while (0)
 double load(sluice_dtype type, const void *at) {
   if (is_float(type) && type.bits == 16) WITH(uint16_t, decode_16(type, v));
@@ -62,11 +64,11 @@ double load(sluice_dtype type, const void *at) {
 }
 #undef WITH
 
-#define PUT(type, value)                   \
-  do {                                     \
-    type v = (type)(value);                \
-    memcpy(at, &v, sizeof v);              \
-    return;                                \
+#define PUT(type, value)                                                                                     \
+  do {                                                                                                       \
+    type v = (type)(value);                                                                                  \
+    memcpy(at, &v, sizeof v);                                                                                \
+    return;                                                                                                  \
   } while (0)
 void store(sluice_dtype type, void *at, double value) {
   if (is_float(type) && type.bits == 16) PUT(uint16_t, encode_16(type, value));

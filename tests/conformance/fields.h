@@ -20,7 +20,7 @@ struct tensor {
   bool output;
   int64_t shape[max_axes];
   int64_t count;
-  sluice_tensor view;  /* of memory that the case owns */
+  sluice_tensor view; /* of memory that the case owns */
   /* What an output should hold: at positions, or everywhere when `at` is NULL. */
   int64_t *at;
   double *values;
@@ -39,10 +39,10 @@ struct conformance_case {
   int desc_count;
   struct tensor tensors[max_tensors];
   int tensor_count;
-  long long workspace;  /* bytes to lend; -1: what the query asks for */
+  long long workspace; /* bytes to lend; -1: what the query asks for */
   bool names_a_device;
   char status[48];
-  char text[320];  /* "" when any text will do */
+  char text[320]; /* "" when any text will do */
 };
 
 /* Reads the next case of an open file; false at its end. `op` is filled from the file's head. */

@@ -69,7 +69,8 @@ def as_text(op, cases):
                 values = values["values"]
             lines.append(" ".join(["values", name, *values]))
         lines += [
-            f"tolerance {name} {t.get('ulp', 0)} {t.get('absolute', 0)}" for name, t in case["tolerance"].items()
+            f"tolerance {name} {t.get('ulp', 0)} {t.get('absolute', 0)}"
+            for name, t in case["tolerance"].items()
         ]
         lines.append("end")
     return "\n".join(lines) + "\n"

@@ -59,7 +59,9 @@ def expand(fill, count):
     if "ascending" in fill:
         return [i * float(fill["ascending"]) for i in range(count)]
     scale = 2.0 ** fill["shift"]
-    return [((splitmix64(fill["hash"], i) >> (64 - fill["bits"])) - fill["minus"]) * scale for i in range(count)]
+    return [
+        ((splitmix64(fill["hash"], i) >> (64 - fill["bits"])) - fill["minus"]) * scale for i in range(count)
+    ]
 
 
 def round_to(dtype, value):

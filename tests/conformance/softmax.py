@@ -1,112 +1,11 @@
-"""Conformance cases of softmax, and the reference that its expectations come from."""
+"""Conformance cases of softmax."""
 
-import itertools
 import math
-from decimal import Decimal
 
-import numpy as np
-from numbers_of_cases import FORMATS, INF, NAN, exp, expand, hashed, listed, numpy_type, tanh, text, ulp
+from numbers_of_cases import INF, NAN, hashed, listed, text, ulp
+from softmax_reference import Call
 
-FLOATS = tuple(FORMATS)
-PER_ROW = ("lengths", "slopes", "sink", "temperature")
 EMPTY_ROW = {"nan": 0, "zero": 1, "uniform": 2}
-
-
-def count(shape):
-    return math.prod(shape)
-
-
-def broadcast_index(shape, index):
-    """Flat position in a right-aligned, broadcast operand of `shape`."""
-    flat = 0
-    for extent, i in zip(shape, index[len(index) - len(shape) :]):
-        flat = flat * extent + (0 if extent == 1 else i)
-    return flat
-
-
-class Row:
-    """Final logits of one row as exact float64 values, their maximum and the sum of e^(v - m)."""
-
-    def __init__(self, call, index):
-        self.v, self.distance, self.cap = [], [], []
-        self.wide = call.wide
-        shape, desc, real = call.shape, call.desc, numpy_type(call.wide)
-        n = shape[-1]
-        query, queries = (index[-1], shape[-2]) if index else (0, 1)
-        p = query + desc.get("diagonal_offset", 0) + (n - queries if desc.get("diagonal") else 0)
-        per_row = {k: call.at(k, index) for k in PER_ROW if k in call.inputs}
-        length = min(max(int(per_row.get("lengths", n)), 0), n)
-        scale, softcap = real(desc.get("scale", 0) or 1), real(desc.get("softcap", 0))
-        window = desc.get("window", 0)
-        for j in range(n):
-            at = (*index, j)
-            mask = real(call.at("mask", at)) if "mask" in call.inputs else None
-            distance = abs(j - p)
-            out = (
-                (mask is not None and mask == -INF)
-                or ("keep" in call.inputs and call.at("keep", at) == 0)
-                or (desc.get("causal") and j > p)
-                or (window and distance >= window)
-                or j >= length
-            )
-            self.distance.append(distance)
-            self.cap.append(Decimal(1))
-            if out:
-                self.v.append(None)
-                continue
-            with np.errstate(all="ignore"):
-                v = real(scale * real(call.at("x", at)))
-                if softcap:
-                    t = tanh(float(v / softcap))
-                    self.cap[-1] = 1 - t * t
-                    v = real(softcap * real(float(t)))
-                if "slopes" in per_row:
-                    v = real(v - real(real(per_row["slopes"]) * real(distance)))
-                if mask is not None:
-                    v = real(v + mask)
-                if "temperature" in per_row:
-                    v = real(v / real(per_row["temperature"]))
-            self.v.append(float(v))
-        self.sink = float(real(per_row["sink"])) if "sink" in per_row else -INF
-        self.temperature = float(real(per_row.get("temperature", 1)))
-        counted = [v for v in self.v if v is not None]
-        self.nan = math.isnan(self.sink) or any(math.isnan(v) or v == INF for v in counted)
-        self.m = NAN if self.nan else max([self.sink, *counted])
-        self.empty = self.m == -INF
-        if not self.nan and not self.empty:
-            self.s = sum((exp(Decimal(v) - Decimal(self.m)) for v in [*counted, self.sink] if v != -INF), Decimal(0))
-
-    def y(self, j, log, policy):
-        """Float64 nearest to y, and |v - m| where the result holds a number that was computed."""
-        if self.nan or (self.empty and policy == 0):
-            return NAN, 0
-        n = len(self.v)
-        if self.empty and policy == 2:
-            return (-float(Decimal(n).ln()) if log else float(1 / Decimal(n))), 0
-        if self.v[j] is None or self.v[j] == -INF:
-            return (-INF if log else 0.0), 0
-        d = Decimal(self.v[j]) - Decimal(self.m)
-        return float(d - self.s.ln() if log else exp(d) / self.s), float(abs(d))
-
-    def lse(self):
-        return NAN if self.nan else -INF if self.empty else float(Decimal(self.m) + self.s.ln())
-
-
-class Call:
-    """A case's tensors as values that rows read from."""
-
-    def __init__(self, shape, desc, inputs, outputs=()):
-        self.shape, self.desc = shape, desc
-        self.inputs = {k: (t["shape"], expand(t["fill"], count(t["shape"]))) for k, t in inputs.items()}
-        types = [t["dtype"] for t in [*inputs.values(), *outputs]]
-        self.wide = "float64" in types
-
-    def at(self, name, index):
-        shape, values = self.inputs[name]
-        return values[broadcast_index(shape, index)]
-
-    def rows(self):
-        return [Row(self, index) for index in itertools.product(*map(range, self.shape[:-1]))]
 
 
 def finish_status(case, status, message):
@@ -168,7 +67,10 @@ def case(name, x, y="float32", desc=None, lse=None, highest=None, fails=None, ch
         expect(made, "y", values)
         finite = [abs(v) for v in values if math.isfinite(v)]
         if log:
-            bound = {"ulp": 0 if y == compute else 0.5, "absolute": 4 * ulp(compute, max([1, *finite])) + 2 * slack}
+            bound = {
+                "ulp": 0 if y == compute else 0.5,
+                "absolute": 4 * ulp(compute, max([1, *finite])) + 2 * slack,
+            }
         elif y != compute:
             bound = {"ulp": 0.51, "absolute": 2 * slack}
         elif made["desc"].get("accuracy"):
@@ -221,56 +123,194 @@ def cases():
         case("wide_spread", ("float32", (3, 200), hashed(5, 24, -17))),
         case("causal", ("float32", (2, 5, 4), x24), desc={"causal": 1}, lse="float32"),
         case("causal_bottom_right", ("float32", (2, 3, 6), x24), desc={"causal": 1, "diagonal": 1}),
-        case("causal_offset", ("float32", (5, 4), x24), desc={"causal": 1, "diagonal_offset": -2, "empty_row": 1}),
+        case(
+            "causal_offset",
+            ("float32", (5, 4), x24),
+            desc={"causal": 1, "diagonal_offset": -2, "empty_row": 1},
+        ),
         case("window", ("float32", (5, 8), x24), desc={"window": 2, "diagonal_offset": 1}),
         case("causal_window", ("float32", (5, 8), x24), desc={"causal": 1, "diagonal": 1, "window": 3}),
         case("alibi", ("float32", attention, x24), slopes=("float32", (3, 1), listed(0.5, 0.25, 0.125))),
-        case("mask", ("float32", attention, x24), mask=("float32", (4, 6), {"periodic": listed(0, -1.5, -INF, 2, 0)})),
+        case(
+            "mask",
+            ("float32", attention, x24),
+            mask=("float32", (4, 6), {"periodic": listed(0, -1.5, -INF, 2, 0)}),
+        ),
         case("mask_bf16", ("float32", (2, 3, 5), x24), mask=("bfloat16", (2, 1, 5), x8), lse="float32"),
-        case("mask_hides_nan", ("float32", (2, 4), listed(1, NAN, 2, 0, INF, 1, -INF, 3)),
-             mask=("float16", (2, 4), listed(0, -INF, 1, 0, -INF, 0, 0, 0)), lse="float32"),
-        case("keep_bool", ("float32", (3, 8), x24), keep=("bool", (8,), {"periodic": listed(1, 0, 1)}), lse="float32"),
-        case("keep_uint8", ("float32", (3, 8), x24), keep=("uint8", (3, 8), {"periodic": listed(255, 0, 2, 128, 0)})),
-        case("lengths_int32", ("float32", (4, 6), x24), desc={"empty_row": 1}, lse="float32",
-             lengths=("int32", (4,), listed(3, 100, -7, 0))),
-        case("lengths_int64", ("float32", (2, 2, 6), x24), lengths=("int64", (2, 1), listed(1, 1099511627776))),
-        case("temperature", ("float32", (3, 20), x24), temperature=("float32", (3,), listed(0.5, 2, 0.01)), lse="float32"),
-        case("sink", ("float32", (2, 3, 6), x24), sink=("float32", (3,), listed(0, 3.5, -INF)), lse="float32", highest="float32"),
-        case("sink_alone", ("float32", (2, 3), listed(*[-INF] * 6)), sink=("float32", (), listed(1.25)), lse="float32", highest="float32"),
+        case(
+            "mask_hides_nan",
+            ("float32", (2, 4), listed(1, NAN, 2, 0, INF, 1, -INF, 3)),
+            mask=("float16", (2, 4), listed(0, -INF, 1, 0, -INF, 0, 0, 0)),
+            lse="float32",
+        ),
+        case(
+            "keep_bool",
+            ("float32", (3, 8), x24),
+            keep=("bool", (8,), {"periodic": listed(1, 0, 1)}),
+            lse="float32",
+        ),
+        case(
+            "keep_uint8",
+            ("float32", (3, 8), x24),
+            keep=("uint8", (3, 8), {"periodic": listed(255, 0, 2, 128, 0)}),
+        ),
+        case(
+            "lengths_int32",
+            ("float32", (4, 6), x24),
+            desc={"empty_row": 1},
+            lse="float32",
+            lengths=("int32", (4,), listed(3, 100, -7, 0)),
+        ),
+        case(
+            "lengths_int64", ("float32", (2, 2, 6), x24), lengths=("int64", (2, 1), listed(1, 1099511627776))
+        ),
+        case(
+            "temperature",
+            ("float32", (3, 20), x24),
+            temperature=("float32", (3,), listed(0.5, 2, 0.01)),
+            lse="float32",
+        ),
+        case(
+            "sink",
+            ("float32", (2, 3, 6), x24),
+            sink=("float32", (3,), listed(0, 3.5, -INF)),
+            lse="float32",
+            highest="float32",
+        ),
+        case(
+            "sink_alone",
+            ("float32", (2, 3), listed(*[-INF] * 6)),
+            sink=("float32", (), listed(1.25)),
+            lse="float32",
+            highest="float32",
+        ),
         *[
-            case(f"empty_row_{policy}{'_log' if log else ''}", ("float32", (3, 4), listed(*[-INF] * 4, 1, 2, -INF, 0, *[-INF] * 4)),
-                 desc={"empty_row": number, "log": log}, lse="float32", highest="float32")
-            for policy, number in EMPTY_ROW.items() for log in (0, 1)
+            case(
+                f"empty_row_{policy}{'_log' if log else ''}",
+                ("float32", (3, 4), listed(*[-INF] * 4, 1, 2, -INF, 0, *[-INF] * 4)),
+                desc={"empty_row": number, "log": log},
+                lse="float32",
+                highest="float32",
+            )
+            for policy, number in EMPTY_ROW.items()
+            for log in (0, 1)
         ],
         case("lse_alone", ("float32", (5, 40), x24), None, lse="float32"),
         case("max_alone", ("bfloat16", (5, 40), x8), None, highest="float32"),
         case("nan_and_infinity", ("float32", (3, 4), nan_row), lse="float32", highest="float32"),
-        case("near_1e4", ("float32", (2, 5), listed(10000, 10001, 9999.5, 10003.25, 9000, -10000, -10001, -9999.5, -10003.25, -9000)), lse="float32"),
-        case("far_below_zero", ("float32", (2, 4), listed(-200, -201, -200.5, -203, -3e4, -3.1e4, -30000.25, -INF)), lse="float32"),
+        case(
+            "near_1e4",
+            (
+                "float32",
+                (2, 5),
+                listed(10000, 10001, 9999.5, 10003.25, 9000, -10000, -10001, -9999.5, -10003.25, -9000),
+            ),
+            lse="float32",
+        ),
+        case(
+            "far_below_zero",
+            ("float32", (2, 4), listed(-200, -201, -200.5, -203, -3e4, -3.1e4, -30000.25, -INF)),
+            lse="float32",
+        ),
         case("subnormal_results", ("float32", (1, 6), listed(0, -87.5, -95, -103, -103.875, -120))),
-        case("ends_of_the_range", ("float32", (2, 3), listed(3.4028234663852886e38, -3.4028234663852886e38, 0, *[-3.4028234663852886e38] * 3)), highest="float32"),
+        case(
+            "ends_of_the_range",
+            (
+                "float32",
+                (2, 3),
+                listed(3.4028234663852886e38, -3.4028234663852886e38, 0, *[-3.4028234663852886e38] * 3),
+            ),
+            highest="float32",
+        ),
         case("no_columns", ("float32", (3, 0), []), lse="float32", highest="float32"),
         case("no_rows", ("float32", (0, 5), []), lse="float32"),
-        case("everything", ("float32", attention, x24), desc={"scale": 0.7, "softcap": 20.0, "causal": 1, "diagonal": 1, "diagonal_offset": 1, "window": 5, "empty_row": 1},
-             lse="float32", highest="float32", mask=("float32", (4, 6), {"periodic": listed(0, -1.5, 2)}),
-             keep=("bool", (2, 1, 4, 6), {"periodic": listed(1, 1, 0, 1, 1)}), lengths=("int32", (2, 1, 1), listed(6, 4)),
-             slopes=("float32", (3, 1), listed(0.5, 0.25, 0.125)), sink=("float32", (3, 1), listed(0.5, -1, 2)),
-             temperature=("float32", (2, 3, 4), {"periodic": listed(1, 0.5, 2)})),
+        case(
+            "everything",
+            ("float32", attention, x24),
+            desc={
+                "scale": 0.7,
+                "softcap": 20.0,
+                "causal": 1,
+                "diagonal": 1,
+                "diagonal_offset": 1,
+                "window": 5,
+                "empty_row": 1,
+            },
+            lse="float32",
+            highest="float32",
+            mask=("float32", (4, 6), {"periodic": listed(0, -1.5, 2)}),
+            keep=("bool", (2, 1, 4, 6), {"periodic": listed(1, 1, 0, 1, 1)}),
+            lengths=("int32", (2, 1, 1), listed(6, 4)),
+            slopes=("float32", (3, 1), listed(0.5, 0.25, 0.125)),
+            sink=("float32", (3, 1), listed(0.5, -1, 2)),
+            temperature=("float32", (2, 3, 4), {"periodic": listed(1, 0.5, 2)}),
+        ),
     ]
     x = ("float32", (2, 4), few)
     argument, shape, dtype = "SLUICE_INVALID_ARGUMENT", "SLUICE_INVALID_SHAPE", "SLUICE_UNSUPPORTED_DTYPE"
     made += [
-        case("fails_shape", x, fails=(shape, "softmax: y.shape[1] is 5, want 4"), changes={"y": {"shape": [2, 5]}}),
+        case(
+            "fails_shape",
+            x,
+            fails=(shape, "softmax: y.shape[1] is 5, want 4"),
+            changes={"y": {"shape": [2, 5]}},
+        ),
         case("fails_axes", x, fails=(shape, "softmax: y.ndim is 1, want 2"), changes={"y": {"shape": [8]}}),
-        case("fails_dtype", ("int32", (2, 4), listed(*range(8))), fails=(dtype, "softmax: x.dtype is int32, want float32, float64, float16 or bfloat16")),
-        case("fails_device", x, fails=("SLUICE_INVALID_DEVICE", "softmax: x.device is (7, 0), want (1, 0)"), changes={"x": {"device": [7, 0]}}),
-        case("fails_broadcast", x, mask=("float32", (3,), listed(0, 0, 0)), fails=(shape, "softmax: desc.mask.shape[0] is 3, want 1 or 4 to broadcast against x")),
-        case("fails_lengths_dtype", x, lengths=("float32", (2,), listed(1, 2)), fails=(dtype, "softmax: desc.lengths.dtype is float32, want int32 or int64")),
-        case("fails_keep_dtype", x, keep=("int32", (4,), listed(1, 0, 1, 1)), fails=(dtype, "softmax: desc.keep.dtype is int32, want bool, uint8 or int8")),
-        case("fails_no_output", x, None, fails=(argument, "softmax: y is NULL, want an output here or in desc.lse or desc.max")),
-        case("fails_causal", x, desc={"causal": 2}, fails=(argument, "softmax: desc.causal is 2, want 0 or 1")),
-        case("fails_window", x, desc={"window": -1}, fails=(argument, "softmax: desc.window is -1, want 0 to 2^61")),
-        case("fails_softcap", x, desc={"softcap": -1.0}, fails=(argument, "softmax: desc.softcap is -1, want a finite number >= 0 in the compute type")),
-        case("fails_empty_row", x, desc={"empty_row": 3}, fails=(argument, "softmax: desc.empty_row is 3, want 0 to 2")),
+        case(
+            "fails_dtype",
+            ("int32", (2, 4), listed(*range(8))),
+            fails=(dtype, "softmax: x.dtype is int32, want float32, float64, float16 or bfloat16"),
+        ),
+        case(
+            "fails_device",
+            x,
+            fails=("SLUICE_INVALID_DEVICE", "softmax: x.device is (7, 0), want (1, 0)"),
+            changes={"x": {"device": [7, 0]}},
+        ),
+        case(
+            "fails_broadcast",
+            x,
+            mask=("float32", (3,), listed(0, 0, 0)),
+            fails=(shape, "softmax: desc.mask.shape[0] is 3, want 1 or 4 to broadcast against x"),
+        ),
+        case(
+            "fails_lengths_dtype",
+            x,
+            lengths=("float32", (2,), listed(1, 2)),
+            fails=(dtype, "softmax: desc.lengths.dtype is float32, want int32 or int64"),
+        ),
+        case(
+            "fails_keep_dtype",
+            x,
+            keep=("int32", (4,), listed(1, 0, 1, 1)),
+            fails=(dtype, "softmax: desc.keep.dtype is int32, want bool, uint8 or int8"),
+        ),
+        case(
+            "fails_no_output",
+            x,
+            None,
+            fails=(argument, "softmax: y is NULL, want an output here or in desc.lse or desc.max"),
+        ),
+        case(
+            "fails_causal", x, desc={"causal": 2}, fails=(argument, "softmax: desc.causal is 2, want 0 or 1")
+        ),
+        case(
+            "fails_window",
+            x,
+            desc={"window": -1},
+            fails=(argument, "softmax: desc.window is -1, want 0 to 2^61"),
+        ),
+        case(
+            "fails_softcap",
+            x,
+            desc={"softcap": -1.0},
+            fails=(argument, "softmax: desc.softcap is -1, want a finite number >= 0 in the compute type"),
+        ),
+        case(
+            "fails_empty_row",
+            x,
+            desc={"empty_row": 3},
+            fails=(argument, "softmax: desc.empty_row is 3, want 0 to 2"),
+        ),
     ]
     return made

@@ -4,9 +4,9 @@ import itertools
 import math
 from decimal import Decimal
 
-import softmax
 from numbers_of_cases import INF, NAN, exp, hashed, listed, round_to
-from softmax import Call, broadcast_index, count, expect, finish_status, tensor
+from softmax import expect, finish_status, tensor
+from softmax_reference import Call, Row, broadcast_index, count
 
 OF_OPERAND = ("mask", "slopes", "sink", "temperature")
 
@@ -27,7 +27,7 @@ def gradients(call, desc, from_y):
             out[name][at] += term
 
     for index in rows:
-        row = softmax.Row(call, index)
+        row = Row(call, index)
         lse = call.at("lse", index) if "lse" in call.inputs else None
         d_lse = Decimal(call.at("d_lse", index)) if "d_lse" in call.inputs else Decimal(0)
         columns = range(shape[-1])
@@ -69,14 +69,29 @@ def gradients(call, desc, from_y):
     return {name: [NAN if v.is_nan() else float(v) for v in values] for name, values in out.items()}
 
 
-def case(name, x, dy="float32", wants=("dx",), saved=("x", "lse"), desc=None, d_lse=None, lse="float32", y="float32",
-         fails=None, without=(), workspace=None, no_dx=False, **extras):
+def case(
+    name,
+    x,
+    dy="float32",
+    wants=("dx",),
+    saved=("x", "lse"),
+    desc=None,
+    d_lse=None,
+    lse="float32",
+    y="float32",
+    fails=None,
+    without=(),
+    workspace=None,
+    **extras,
+):
     """x: (dtype, shape, fill). dy, lse, y: dtypes of what the forward call left; d_lse: a dtype or None."""
     desc = desc or {}
     shape = list(x[1])
     rows_shape = shape[:-1]
     operands = {k: tensor(*v) for k, v in extras.items()}
-    forward = Call(shape, desc, {"x": tensor(*x), **operands}, [tensor(lse, rows_shape)] if "lse" in saved else [])
+    forward = Call(
+        shape, desc, {"x": tensor(*x), **operands}, [tensor(lse, rows_shape)] if "lse" in saved else []
+    )
     made_rows = forward.rows()
     log, policy = desc.get("log", 0), desc.get("empty_row", 0)
     inputs = {}
@@ -106,7 +121,9 @@ def case(name, x, dy="float32", wants=("dx",), saved=("x", "lse"), desc=None, d_
     if fails:
         return finish_status(made, *fails)
 
-    call = Call(shape, desc, {**{"x": tensor(x[0], shape, listed(*[0] * count(shape)))}, **inputs}, outputs.values())
+    call = Call(
+        shape, desc, {"x": tensor(x[0], shape, listed(*[0] * count(shape))), **inputs}, outputs.values()
+    )
     from_y = "y" in inputs and set(wants) == {"dx"} and not desc.get("softcap")
     found = gradients(call, desc, from_y)
     made["expect"], made["tolerance"] = {"status": "SLUICE_OK"}, {}
@@ -116,7 +133,10 @@ def case(name, x, dy="float32", wants=("dx",), saved=("x", "lse"), desc=None, d_
         finite = [abs(v) for v in found[want] if math.isfinite(v)]
         compute = "float64" if call.wide else "float32"
         # Gradients are small differences of larger terms: what rounding these costs is absolute.
-        bound = {"ulp": 0 if outputs[want]["dtype"] == compute else 0.51, "absolute": 16 * unit * max([1.0, *finite])}
+        bound = {
+            "ulp": 0 if outputs[want]["dtype"] == compute else 0.51,
+            "absolute": 16 * unit * max([1.0, *finite]),
+        }
         made["tolerance"][want] = bound
     return made
 
@@ -142,30 +162,94 @@ def cases():
         case("softcap", x, desc={"scale": 0.5, "softcap": 3.0}),
         case("causal", ("float32", (2, 5, 4), x24), desc={"causal": 1, "diagonal": 1, "empty_row": 1}),
         case("keep", x, keep=("bool", (20,), {"periodic": listed(1, 1, 0)})),
-        case("lengths_and_empty_rows", ("float32", (3, 6), x24), lengths=("int32", (3,), listed(0, 4, 6)),
-             desc={"empty_row": 1}),
+        case(
+            "lengths_and_empty_rows",
+            ("float32", (3, 6), x24),
+            lengths=("int32", (3,), listed(0, 4, 6)),
+            desc={"empty_row": 1},
+        ),
         case("empty_rows_are_nan", ("float32", (2, 4), listed(-INF, -INF, -INF, -INF, 1, 2, 3, -INF))),
-        case("mask", attention, wants=("dx", "d_mask"), mask=("float32", (4, 6), {"periodic": listed(0, -1.5, -INF, 2, 0)})),
+        case(
+            "mask",
+            attention,
+            wants=("dx", "d_mask"),
+            mask=("float32", (4, 6), {"periodic": listed(0, -1.5, -INF, 2, 0)}),
+        ),
         case("slopes", attention, wants=("dx", "d_slopes"), slopes=slopes, d_lse="float32"),
-        case("sink", attention, wants=("dx", "d_sink"), sink=("float32", (3, 1), listed(0.5, -INF, 2)), d_lse="float32"),
-        case("temperature", attention, wants=("dx", "d_temperature"), temperature=("float32", (2, 1, 1), listed(0.5, 2))),
-        case("everything", attention, wants=every, d_lse="float32",
-             desc={"scale": 0.7, "softcap": 20.0, "causal": 1, "diagonal": 1, "window": 5, "empty_row": 1},
-             mask=("float32", (4, 6), {"periodic": listed(0, -1.5, 2)}), slopes=slopes,
-             sink=("float32", (3, 1), listed(0.5, -1, 2)), temperature=("float32", (2, 3, 4), {"periodic": listed(1, 0.5, 2)})),
+        case(
+            "sink",
+            attention,
+            wants=("dx", "d_sink"),
+            sink=("float32", (3, 1), listed(0.5, -INF, 2)),
+            d_lse="float32",
+        ),
+        case(
+            "temperature",
+            attention,
+            wants=("dx", "d_temperature"),
+            temperature=("float32", (2, 1, 1), listed(0.5, 2)),
+        ),
+        case(
+            "everything",
+            attention,
+            wants=every,
+            d_lse="float32",
+            desc={"scale": 0.7, "softcap": 20.0, "causal": 1, "diagonal": 1, "window": 5, "empty_row": 1},
+            mask=("float32", (4, 6), {"periodic": listed(0, -1.5, 2)}),
+            slopes=slopes,
+            sink=("float32", (3, 1), listed(0.5, -1, 2)),
+            temperature=("float32", (2, 3, 4), {"periodic": listed(1, 0.5, 2)}),
+        ),
     ]
     argument = "SLUICE_INVALID_ARGUMENT"
     temperature = ("float32", (3,), listed(1, 2, 0.5))
     made += [
-        case("fails_without_x", x, without=("x",), fails=(argument, "softmax_backward: desc.x is NULL, want it for dx without desc.y")),
-        case("fails_without_lse", x, without=("lse",), fails=(argument, "softmax_backward: desc.lse is NULL, want it for dx without desc.y")),
-        case("fails_without_gradient", x, None, fails=(argument, "softmax_backward: dy is NULL, want it or desc.d_lse")),
-        case("fails_without_result", x, without=("dx",), fails=(argument, "softmax_backward: dx is NULL, want it or a gradient in desc")),
-        case("fails_gradient_without_operand", x, wants=("dx", "d_temperature"), temperature=temperature, without=("temperature",),
-             fails=(argument, "softmax_backward: desc.temperature is NULL, want it beside desc.d_temperature")),
-        case("fails_with_softcap_from_y", x, saved=("y",), desc={"softcap": 2.0},
-             fails=(argument, "softmax_backward: desc.x is NULL, want it for dx with desc.softcap")),
-        case("fails_without_workspace", x, wants=("dx", "d_temperature"), temperature=temperature, workspace=0,
-             fails=("SLUICE_WORKSPACE_TOO_SMALL", None)),
+        case(
+            "fails_without_x",
+            x,
+            without=("x",),
+            fails=(argument, "softmax_backward: desc.x is NULL, want it for dx without desc.y"),
+        ),
+        case(
+            "fails_without_lse",
+            x,
+            without=("lse",),
+            fails=(argument, "softmax_backward: desc.lse is NULL, want it for dx without desc.y"),
+        ),
+        case(
+            "fails_without_gradient",
+            x,
+            None,
+            fails=(argument, "softmax_backward: dy is NULL, want it or desc.d_lse"),
+        ),
+        case(
+            "fails_without_result",
+            x,
+            without=("dx",),
+            fails=(argument, "softmax_backward: dx is NULL, want it or a gradient in desc"),
+        ),
+        case(
+            "fails_gradient_without_operand",
+            x,
+            wants=("dx", "d_temperature"),
+            temperature=temperature,
+            without=("temperature",),
+            fails=(argument, "softmax_backward: desc.temperature is NULL, want it beside desc.d_temperature"),
+        ),
+        case(
+            "fails_with_softcap_from_y",
+            x,
+            saved=("y",),
+            desc={"softcap": 2.0},
+            fails=(argument, "softmax_backward: desc.x is NULL, want it for dx with desc.softcap"),
+        ),
+        case(
+            "fails_without_workspace",
+            x,
+            wants=("dx", "d_temperature"),
+            temperature=temperature,
+            workspace=0,
+            fails=("SLUICE_WORKSPACE_TOO_SMALL", None),
+        ),
     ]
     return made

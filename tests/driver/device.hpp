@@ -48,5 +48,5 @@ std::optional<std::string> absent(int32_t device);
 }  // namespace sluice::test
 
 // In SetUp or first in a test: leaves it, with the reason, where its device is missing.
-#define SLUICE_SKIP_WITHOUT(device)                                         \
+#define SLUICE_SKIP_WITHOUT(device)                                                                          \
   if (auto reason = ::sluice::test::absent(device)) GTEST_SKIP() << *reason

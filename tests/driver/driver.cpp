@@ -19,7 +19,8 @@ std::optional<std::string> absent(int32_t device) {
   const context &c = shared_context(device);
   if (c.status == SLUICE_OK) return std::nullopt;
   if (device == cuda && c.status == SLUICE_NO_DEVICE) return "no CUDA device: " + c.text;
-  ADD_FAILURE() << "context on " << device_name(device) << ": " << sluice_status_name(c.status) << ", " << c.text;
+  ADD_FAILURE() << "context on " << device_name(device) << ": " << sluice_status_name(c.status) << ", "
+                << c.text;
   return c.text;
 }
 
@@ -106,10 +107,10 @@ void check_values(const op_case &c, const results &got) {
     }
     if (wrong == 0) continue;
     real value = load(o.type, got[k].data() + worst * size_t(size_of(o.type)));
-    ADD_FAILURE() << c.name << ": " << o.name << " " << facts(o.type).name << text(o.shape) << " is wrong in " << wrong
-                  << " of " << o.values.size() << " elements; worst, element " << worst << ", is " << double(value)
-                  << ", want " << double(o.values[worst]) << " within " << double(o.allowed[worst]) << ", off by "
-                  << double(std::fabs(value - o.values[worst]));
+    ADD_FAILURE() << c.name << ": " << o.name << " " << facts(o.type).name << text(o.shape) << " is wrong in "
+                  << wrong << " of " << o.values.size() << " elements; worst, element " << worst << ", is "
+                  << double(value) << ", want " << double(o.values[worst]) << " within "
+                  << double(o.allowed[worst]) << ", off by " << double(std::fabs(value - o.values[worst]));
   }
 }
 
@@ -122,9 +123,10 @@ void check_same(const op_case &c, const results &first, const results &second, c
     ASSERT_EQ(first[k].size(), second[k].size()) << c.name << ", " << what << ": " << o.name;
     for (size_t i = first[k].size() / size; i-- > 0;)
       if (std::memcmp(&first[k][i * size], &second[k][i * size], size) != 0) at = i, ++differing;
-    ADD_FAILURE() << c.name << ", " << what << ": other bits in " << differing << " elements of " << o.name << " "
-                  << text(o.shape) << "; first, element " << at << ", "
-                  << double(load(o.type, &first[k][at * size])) << " and " << double(load(o.type, &second[k][at * size]));
+    ADD_FAILURE() << c.name << ", " << what << ": other bits in " << differing << " elements of " << o.name
+                  << " " << text(o.shape) << "; first, element " << at << ", "
+                  << double(load(o.type, &first[k][at * size])) << " and "
+                  << double(load(o.type, &second[k][at * size]));
   }
 }
 

@@ -17,7 +17,7 @@ namespace sluice::test {
 
 struct call {
   const sluice_context *context = nullptr;
-  std::vector<const sluice_tensor *> operands;  // in the order of op_case::operands
+  std::vector<const sluice_tensor *> operands; // in the order of op_case::operands
   void *workspace = nullptr;
   size_t workspace_bytes = 0;
   sluice_stream stream = nullptr;
@@ -27,20 +27,20 @@ struct op_case {
   std::string name;
   std::vector<operand> operands;
   std::function<sluice_status(const call &)> run;
-  std::function<sluice_status(const call &, size_t *)> query;  // the op's _workspace
-  std::vector<std::pair<size_t, size_t>> in_place;             // (input, output) that may be one tensor
-  int64_t batch = 0;  // extent of axis 0 where rows know nothing of their place along it; 0 elsewhere
+  std::function<sluice_status(const call &, size_t *)> query; // the op's _workspace
+  std::vector<std::pair<size_t, size_t>> in_place; // (input, output) that may be one tensor
+  int64_t batch = 0; // extent of axis 0 where rows know nothing of their place along it; 0 elsewhere
 };
 
 // What one run of a case may choose. The bits of the results must not depend on any of it.
 struct setting {
-  const sluice_context *context = nullptr;            // nullptr: the device's shared one
-  std::vector<layout> layouts = {compact};            // operand i takes i modulo their number
-  std::optional<std::pair<size_t, size_t>> in_place = {};  // one of the case's pairs
-  std::optional<std::pair<int64_t, int64_t>> rows = {};    // first and count along the batch
+  const sluice_context *context = nullptr; // nullptr: the device's shared one
+  std::vector<layout> layouts = {compact}; // operand i takes i modulo their number
+  std::optional<std::pair<size_t, size_t>> in_place = {}; // one of the case's pairs
+  std::optional<std::pair<int64_t, int64_t>> rows = {}; // first and count along the batch
 };
 
-using results = std::vector<bit_list>;  // per operand; empty for inputs
+using results = std::vector<bit_list>; // per operand; empty for inputs
 
 // Runs the case once, fails the test on a status other than OK or on any byte written beside the results.
 results perform(const op_case &c, int32_t device, const setting &s = {});
@@ -66,4 +66,4 @@ void check_all_modes(const op_case &c, int32_t device);
 // 1 by default; SLUICE_TEST_THIN=k runs every k-th of a long list, for builds that are many times slower.
 int64_t thinning();
 
-}  // namespace sluice::test
+} // namespace sluice::test

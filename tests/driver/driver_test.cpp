@@ -17,13 +17,25 @@ TEST(numbers, known_bits) {
     real value;
     uint64_t bits;
   };
-  for (const known &k : {known{dtype::f16, 1, 0x3c00}, {dtype::f16, -2, 0xc000}, {dtype::f16, 65504, 0x7bff},
-                         {dtype::f16, 65519.99L, 0x7bff}, {dtype::f16, 65520, 0x7c00}, {dtype::f16, 0x1p-24L, 1},
-                         {dtype::f16, 0x1p-25L, 0}, {dtype::f16, 0x1.8p-25L, 1}, {dtype::f16, 0x1p-14L, 0x0400},
-                         {dtype::f16, 0x1.ffcp-15L, 0x0400}, {dtype::f16, 1 + 0x1p-11L, 0x3c00},
-                         {dtype::f16, 1 + 0x3p-11L, 0x3c02}, {dtype::f16, -0.0L, 0x8000},
-                         {dtype::bf16, 1, 0x3f80}, {dtype::bf16, 1 + 0x1p-8L, 0x3f80}, {dtype::bf16, 1 + 0x3p-8L, 0x3f82},
-                         {dtype::bf16, infinity, 0x7f80}, {dtype::bf16, 0x1p-133L, 1}, {dtype::bf16, 3.4e38L, 0x7f80}}) {
+  for (const known &k : {known{dtype::f16, 1, 0x3c00},
+                         {dtype::f16, -2, 0xc000},
+                         {dtype::f16, 65504, 0x7bff},
+                         {dtype::f16, 65519.99L, 0x7bff},
+                         {dtype::f16, 65520, 0x7c00},
+                         {dtype::f16, 0x1p-24L, 1},
+                         {dtype::f16, 0x1p-25L, 0},
+                         {dtype::f16, 0x1.8p-25L, 1},
+                         {dtype::f16, 0x1p-14L, 0x0400},
+                         {dtype::f16, 0x1.ffcp-15L, 0x0400},
+                         {dtype::f16, 1 + 0x1p-11L, 0x3c00},
+                         {dtype::f16, 1 + 0x3p-11L, 0x3c02},
+                         {dtype::f16, -0.0L, 0x8000},
+                         {dtype::bf16, 1, 0x3f80},
+                         {dtype::bf16, 1 + 0x1p-8L, 0x3f80},
+                         {dtype::bf16, 1 + 0x3p-8L, 0x3f82},
+                         {dtype::bf16, infinity, 0x7f80},
+                         {dtype::bf16, 0x1p-133L, 1},
+                         {dtype::bf16, 3.4e38L, 0x7f80}}) {
     uint16_t bits = 0;
     store(k.type, &bits, k.value);
     EXPECT_EQ(bits, k.bits) << facts(k.type).name << " of " << double(k.value);
@@ -88,10 +100,18 @@ enum class fault { none, wrong_value, beside, before_the_buffer, into_input, ign
 op_case doubling(fault f) {
   op_case c;
   c.name = "doubling";
-  c.operands.push_back({.name = "x", .type = dtype::f32, .shape = {2, 3}, .batched = true,
+  c.operands.push_back({.name = "x",
+                        .type = dtype::f32,
+                        .shape = {2, 3},
+                        .batched = true,
                         .packed = pack(dtype::f32, {1, 2, 3, 4, 5, 6})});
-  c.operands.push_back({.name = "y", .type = dtype::f32, .shape = {2, 3}, .values = {2, 4, 6, 8, 10, 12},
-                        .allowed = std::vector<real>(6, 0), .output = true, .batched = true});
+  c.operands.push_back({.name = "y",
+                        .type = dtype::f32,
+                        .shape = {2, 3},
+                        .values = {2, 4, 6, 8, 10, 12},
+                        .allowed = std::vector<real>(6, 0),
+                        .output = true,
+                        .batched = true});
   c.in_place = {{0, 1}};
   c.batch = 2;
   c.query = [](const call &, size_t *bytes) { return *bytes = 0, SLUICE_OK; };
@@ -104,7 +124,8 @@ op_case doubling(fault f) {
     };
     for (int64_t i = 0; i < x.shape[0]; ++i)
       for (int64_t j = 0; j < 3; ++j)
-        if (f != fault::not_written || j != 2) *at(y, i, j) = *at(x, i, j) * 2 + (f == fault::wrong_value && j == 1);
+        if (f != fault::not_written || j != 2)
+          *at(y, i, j) = *at(x, i, j) * 2 + (f == fault::wrong_value && j == 1);
     if (f == fault::into_input) *at(x, 0, 0) = 9;
     if (f == fault::beside) at(y, x.shape[0] - 1, 2)[1] = 9;
     if (f == fault::before_the_buffer) at(y, 0, 0)[-1] = 9;
@@ -123,7 +144,7 @@ TEST(driver, notices_wrong_values) {
   EXPECT_NONFATAL_FAILURE(check_value_mode(doubling(fault::not_written), cpu), "wrong in 2 of 6 elements");
 }
 
-#if !defined(__SANITIZE_ADDRESS__)  // which would end the program at the first of these
+#if !defined(__SANITIZE_ADDRESS__) // which would end the program at the first of these
 TEST(driver, notices_writes_beside_the_result) {
   EXPECT_NONFATAL_FAILURE(perform(doubling(fault::beside), cpu), "wrote beside the elements of y");
   EXPECT_NONFATAL_FAILURE(perform(doubling(fault::before_the_buffer), cpu), "wrote beside the elements of y");
@@ -143,5 +164,5 @@ TEST(driver, notices_ignored_strides) {
   EXPECT_GT(found.size(), 0);
 }
 
-}  // namespace
-}  // namespace sluice::test
+} // namespace
+} // namespace sluice::test

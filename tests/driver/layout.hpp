@@ -22,11 +22,11 @@ enum class reversed { none, all, last_axis, other_axes };
 struct layout {
   const char *name;
   axis_order order = axis_order::last_fastest;
-  int64_t step = 1;            // elements between neighbours along the fastest axis
-  int64_t pad = 0;             // elements left free after each run of the fastest axis
+  int64_t step = 1; // elements between neighbours along the fastest axis
+  int64_t pad = 0; // elements left free after each run of the fastest axis
   reversed sign = reversed::none;
-  int64_t shift = 0;           // elements by which `data` is moved off its 64-byte alignment
-  int64_t offset = 0;          // elements that byte_offset skips
+  int64_t shift = 0; // elements by which `data` is moved off its 64-byte alignment
+  int64_t offset = 0; // elements that byte_offset skips
   bool null_strides = false;
 };
 
@@ -44,7 +44,9 @@ inline constexpr layout layouts[] = {
     {.name = "interleaved", .step = 2},
     {.name = "every third, reversed", .step = 3, .pad = 2, .sign = reversed::last_axis, .shift = 1},
     {.name = "axis 0 contiguous", .order = axis_order::first_fastest},
-    {.name = "axis 0 contiguous, padded, reversed", .order = axis_order::first_fastest, .pad = 3,
+    {.name = "axis 0 contiguous, padded, reversed",
+     .order = axis_order::first_fastest,
+     .pad = 3,
      .sign = reversed::all},
     {.name = "axis -2 contiguous", .order = axis_order::second_last_fastest, .offset = 2},
     {.name = "axis -2 interleaved", .order = axis_order::second_last_fastest, .step = 2, .pad = 7},
@@ -52,8 +54,8 @@ inline constexpr layout layouts[] = {
 
 struct placement {
   shape_list strides;
-  int64_t first = 0;     // elements from the start of the storage to the first element, without the offset
-  int64_t elements = 0;  // length of the storage, offset and shift included
+  int64_t first = 0; // elements from the start of the storage to the first element, without the offset
+  int64_t elements = 0; // length of the storage, offset and shift included
 };
 
 // Axes from the fastest to the slowest.
@@ -118,4 +120,4 @@ inline std::string text(const shape_list &shape) {
   return s + "]";
 }
 
-}  // namespace sluice::test
+} // namespace sluice::test

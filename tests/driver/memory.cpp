@@ -28,13 +28,14 @@ namespace {
 
 constexpr uint8_t guard_byte = 0x5c;
 
-void set_readable([[maybe_unused]] const uint8_t *at, [[maybe_unused]] size_t bytes, [[maybe_unused]] bool readable) {
+void set_readable([[maybe_unused]] const uint8_t *at, [[maybe_unused]] size_t bytes,
+                  [[maybe_unused]] bool readable) {
 #ifdef SLUICE_TEST_ASAN
   readable ? __asan_unpoison_memory_region(at, bytes) : __asan_poison_memory_region(at, bytes);
 #endif
 }
 
-}  // namespace
+} // namespace
 
 memory::memory(int32_t device, size_t bytes, uint8_t poison) : device(device), size(bytes) {
   size_t whole = (2 * guard + bytes + 255) / 256 * 256;
@@ -82,7 +83,8 @@ void memory::download() {
 
 bool memory::guards_untouched() const {
   return std::memcmp(found.data(), written.data(), guard) == 0 &&
-         std::memcmp(found.data() + guard + size, written.data() + guard + size, written.size() - guard - size) == 0;
+         std::memcmp(found.data() + guard + size, written.data() + guard + size,
+                     written.size() - guard - size) == 0;
 }
 
-}  // namespace sluice::test
+} // namespace sluice::test

@@ -16,10 +16,10 @@ class memory {
   memory(const memory &) = delete;
   memory &operator=(const memory &) = delete;
 
-  uint8_t *before() { return written.data() + guard; }  // what upload() sends
+  uint8_t *before() { return written.data() + guard; } // what upload() sends
   const uint8_t *before() const { return written.data() + guard; }
-  const uint8_t *after() const { return found.data() + guard; }  // what download() found
-  uint8_t *address() const { return base + guard; }  // on the device; 256-byte aligned
+  const uint8_t *after() const { return found.data() + guard; } // what download() found
+  uint8_t *address() const { return base + guard; } // on the device; 256-byte aligned
   size_t bytes() const { return size; }
 
   void upload();
@@ -38,4 +38,4 @@ class memory {
   std::vector<uint8_t> written, found;
 };
 
-}  // namespace sluice::test
+} // namespace sluice::test

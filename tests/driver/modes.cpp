@@ -15,7 +15,8 @@ namespace sluice::test {
 void check_layouts(const op_case &c, int32_t device, const results &base) {
   constexpr size_t count = std::size(layouts);
   for (size_t i = 0; i < count; i += size_t(thinning()))
-    check_same(c, base, perform(c, device, {.layouts = {layouts[i]}}), std::string("layout ") + layouts[i].name);
+    check_same(c, base, perform(c, device, {.layouts = {layouts[i]}}),
+               std::string("layout ") + layouts[i].name);
   for (size_t first : {size_t(0), count / 3, 2 * count / 3}) {
     setting mixed;
     mixed.layouts.clear();
@@ -89,7 +90,8 @@ void odd_then_even_on_two_threads(void *, int64_t n, body run, void *arg) {
 }
 
 const context &context_with(int32_t threads) {
-  static const std::array<context, 4> made = {context(cpu, 1), context(cpu, 2), context(cpu, 3), context(cpu, 5)};
+  static const std::array<context, 4> made = {context(cpu, 1), context(cpu, 2), context(cpu, 3),
+                                              context(cpu, 5)};
   return made[size_t(threads == 5 ? 3 : threads - 1)];
 }
 
@@ -105,7 +107,8 @@ context context_over(void (*parallel_for)(void *, int64_t, body, void *)) {
 void check_threads(const op_case &c, int32_t device, const results &base) {
   if (device != cpu) return;
   for (int32_t threads : {1, 2, 3, 5})
-    check_same(c, base, perform(c, device, {.context = context_with(threads)}), std::to_string(threads) + " threads");
+    check_same(c, base, perform(c, device, {.context = context_with(threads)}),
+               std::to_string(threads) + " threads");
 
   static const context hooked[] = {context_over(one_by_one), context_over(backwards),
                                    context_over(odd_then_even_on_two_threads)};
@@ -117,7 +120,8 @@ void check_threads(const op_case &c, int32_t device, const results &base) {
 // Part of the batch alone gives the bits that it has inside the whole.
 void check_batch(const op_case &c, int32_t device, const results &base) {
   if (c.batch < 2 || base.empty()) return;
-  for (auto [first, count] : {std::pair<int64_t, int64_t>{0, 1}, {c.batch - 1, 1}, {c.batch / 2, c.batch - c.batch / 2}}) {
+  for (auto [first, count] :
+       {std::pair<int64_t, int64_t>{0, 1}, {c.batch - 1, 1}, {c.batch / 2, c.batch - c.batch / 2}}) {
     setting s;
     s.rows = {first, count};
     results part(base.size());
@@ -126,7 +130,8 @@ void check_batch(const op_case &c, int32_t device, const results &base) {
       auto from = base[k].begin() + ptrdiff_t(c.operands[k].batched ? size_t(first) * each : 0);
       part[k].assign(from, from + ptrdiff_t(c.operands[k].batched ? size_t(count) * each : each));
     }
-    check_same(c, part, perform(c, device, s), "rows " + std::to_string(first) + " to " + std::to_string(first + count));
+    check_same(c, part, perform(c, device, s),
+               "rows " + std::to_string(first) + " to " + std::to_string(first + count));
   }
 }
 

@@ -66,7 +66,8 @@ bit_list placed::found() const {
 bool placed::only_elements_changed() const {
   if (!store.guards_untouched()) return false;
   bit_list expected(store.before(), store.before() + store.bytes());
-  for_each_byte_run([&](int64_t, int64_t at) { std::memcpy(expected.data() + at, store.after() + at, size_t(size)); });
+  for_each_byte_run(
+      [&](int64_t, int64_t at) { std::memcpy(expected.data() + at, store.after() + at, size_t(size)); });
   return expected.empty() || std::memcmp(expected.data(), store.after(), expected.size()) == 0;
 }
 

@@ -16,7 +16,7 @@ struct bounded {
 
 struct sums {
   std::vector<bounded> total;
-  std::vector<real> magnitude;  // sum of |terms|: what rounding while adding is measured against
+  std::vector<real> magnitude; // sum of |terms|: what rounding while adding is measured against
   shape_list strides, full;
 
   sums(const std::optional<tensor> &like, const shape_list &full) : full(full) {
@@ -28,7 +28,8 @@ struct sums {
   explicit operator bool() const { return !strides.empty() || !total.empty(); }
   void add(int64_t flat, bounded term) {
     int64_t offset = 0;
-    for (size_t axis = full.size(); axis-- > 0; flat /= full[axis]) offset += flat % full[axis] * strides[axis];
+    for (size_t axis = full.size(); axis-- > 0; flat /= full[axis])
+      offset += flat % full[axis] * strides[axis];
     total[size_t(offset)].value += term.value;
     total[size_t(offset)].error += term.error;
     magnitude[size_t(offset)] += std::fabs(term.value);
@@ -45,10 +46,11 @@ struct sums {
   }
 };
 
-}  // namespace
+} // namespace
 
-softmax_gradients softmax_backward_reference(const softmax_backward_inputs &in, const sluice_softmax_desc &desc,
-                                             dtype compute, const gradient_types &types) {
+softmax_gradients softmax_backward_reference(const softmax_backward_inputs &in,
+                                             const sluice_softmax_desc &desc, dtype compute,
+                                             const gradient_types &types) {
   softmax_reference ref{in.forward, desc, compute};
   const shape_list &shape = ref.in.x.shape, row_shape = ref.row_shape();
   int64_t n = ref.n(), count = count_of(shape);
@@ -96,17 +98,21 @@ softmax_gradients softmax_backward_reference(const softmax_backward_inputs &in, 
         g.value = not_a_number;
       } else if (row.counts[at] && !empty && (desc.log || p[at] != 0)) {
         real other = desc.log ? D.value - d_lse : dy(j) - D.value + d_lse;
-        real other_error = D.error + eps * (std::fabs(D.value) + std::fabs(d_lse) + (desc.log ? 0 : std::fabs(dy(j))));
+        real other_error =
+            D.error + eps * (std::fabs(D.value) + std::fabs(d_lse) + (desc.log ? 0 : std::fabs(dy(j))));
         g.value = desc.log ? dy(j) - p[at] * other : p[at] * other;
-        g.error = p[at] * other_error + std::fabs(other) * (error[at] + 2 * eps * p[at]) + eps * std::fabs(g.value);
+        g.error =
+            p[at] * other_error + std::fabs(other) * (error[at] + 2 * eps * p[at]) + eps * std::fabs(g.value);
       }
-      bounded u = {g.value / row.temperature, (g.error + eps * std::fabs(g.value)) / std::fabs(row.temperature)};
+      bounded u = {g.value / row.temperature,
+                   (g.error + eps * std::fabs(g.value)) / std::fabs(row.temperature)};
       real v = row.v[at];
       if (g.value != 0 && std::isfinite(v)) {
         real product = g.value * v / row.temperature;
         real error = std::fabs(v / row.temperature) * g.error + 2 * eps * std::fabs(product) +
                      std::fabs(g.value / row.temperature) * row.slack;
-        temperature_row.value -= product, temperature_row.error += error, temperature_terms += std::fabs(product);
+        temperature_row.value -= product, temperature_row.error += error,
+            temperature_terms += std::fabs(product);
       }
       if (g.value != 0) {
         real product = u.value * row.slope_steps[at];
@@ -147,4 +153,4 @@ softmax_gradients softmax_backward_reference(const softmax_backward_inputs &in, 
   return out;
 }
 
-}  // namespace sluice::test
+} // namespace sluice::test

@@ -35,8 +35,11 @@ class softmax_gradcheck : public testing::TestWithParam<int32_t> {
 
   void check(softmax_spec spec) {
     SCOPED_TRACE(spec.name);
-    softmax_backward_spec wanted = {.forward = spec, .d_lse = true, .d_mask = bool(spec.mask),
-                                    .d_slopes = bool(spec.slopes), .d_sink = bool(spec.sink),
+    softmax_backward_spec wanted = {.forward = spec,
+                                    .d_lse = true,
+                                    .d_mask = bool(spec.mask),
+                                    .d_slopes = bool(spec.slopes),
+                                    .d_sink = bool(spec.sink),
                                     .d_temperature = bool(spec.temperature)};
     wanted.forward.edit = [edit = spec.edit](softmax_inputs &drawn) {
       if (edit) edit(drawn);
@@ -78,7 +81,8 @@ class softmax_gradcheck : public testing::TestWithParam<int32_t> {
         real below = values[i], low = loss();
         values[i] = value;
         // The difference quotient itself is off by about step^2 and by a float64 rounding over the step.
-        EXPECT_NEAR(double((high - low) / (above - below)), double(analytic[i]), 2e-9 * (1 + std::fabs(double(analytic[i]))))
+        EXPECT_NEAR(double((high - low) / (above - below)), double(analytic[i]),
+                    2e-9 * (1 + std::fabs(double(analytic[i]))))
             << name << "[" << i << "]";
       }
     };
@@ -99,14 +103,20 @@ const shape_list shape = {2, 3, 7};
 
 TEST_P(softmax_gradcheck, plain) { check_both({.name = "plain", .shape = shape, .spread = 1}); }
 TEST_P(softmax_gradcheck, scale) { check_both({.name = "scale", .shape = shape, .desc = {.scale = -0.6}}); }
-TEST_P(softmax_gradcheck, softcap) { check_both({.name = "softcap", .shape = shape, .desc = {.scale = 0.9, .softcap = 2}}); }
+TEST_P(softmax_gradcheck, softcap) {
+  check_both({.name = "softcap", .shape = shape, .desc = {.scale = 0.9, .softcap = 2}});
+}
 TEST_P(softmax_gradcheck, mask) {
   for (const shape_list &mask : {shape_list{2, 3, 7}, {3, 7}, {7}, {2, 1, 1}, {1, 7}, {}})
     check_both({.name = "mask " + text(mask), .shape = shape, .mask = mask, .spread = 1});
 }
 TEST_P(softmax_gradcheck, slopes) {
   for (const shape_list &slopes : {shape_list{2, 3}, {3}, {2, 1}, {}})
-    check_both({.name = "slopes " + text(slopes), .shape = shape, .desc = {.diagonal = 1}, .slopes = slopes, .spread = 1});
+    check_both({.name = "slopes " + text(slopes),
+                .shape = shape,
+                .desc = {.diagonal = 1},
+                .slopes = slopes,
+                .spread = 1});
 }
 TEST_P(softmax_gradcheck, sink) {
   for (const shape_list &sink : {shape_list{2, 3}, {2, 1}, {}})
@@ -114,24 +124,36 @@ TEST_P(softmax_gradcheck, sink) {
 }
 TEST_P(softmax_gradcheck, temperature) {
   for (const shape_list &temperature : {shape_list{2, 3}, {3}, {}})
-    check_both({.name = "temperature " + text(temperature), .shape = shape, .temperature = temperature, .spread = 1});
+    check_both({.name = "temperature " + text(temperature),
+                .shape = shape,
+                .temperature = temperature,
+                .spread = 1});
 }
 TEST_P(softmax_gradcheck, exclusions) {
-  check_both({.name = "keep", .shape = shape, .keep = shape_list{3, 7}, .spread = 1, .edit = [](softmax_inputs &in) {
-                for (size_t i = 0; i < 21; ++i) in.keep->values[i] = i % 4 != 2;
-              }});
+  check_both(
+      {.name = "keep", .shape = shape, .keep = shape_list{3, 7}, .spread = 1, .edit = [](softmax_inputs &in) {
+         for (size_t i = 0; i < 21; ++i) in.keep->values[i] = i % 4 != 2;
+       }});
   check_both({.name = "causal", .shape = shape, .desc = {.causal = 1, .diagonal = 1}, .spread = 1});
-  check_both({.name = "lengths", .shape = shape, .lengths = shape_list{2, 1}, .spread = 1,
+  check_both({.name = "lengths",
+              .shape = shape,
+              .lengths = shape_list{2, 1},
+              .spread = 1,
               .edit = [](softmax_inputs &in) { in.lengths->values = {4, 7}; }});
 }
 TEST_P(softmax_gradcheck, everything_at_once) {
-  check_both({.name = "everything", .shape = shape, .desc = {.scale = 0.8, .softcap = 4, .causal = 1, .diagonal = 1},
-              .mask = shape_list{3, 7}, .slopes = shape_list{2, 1}, .sink = shape_list{3}, .temperature = shape_list{2, 3},
+  check_both({.name = "everything",
+              .shape = shape,
+              .desc = {.scale = 0.8, .softcap = 4, .causal = 1, .diagonal = 1},
+              .mask = shape_list{3, 7},
+              .slopes = shape_list{2, 1},
+              .sink = shape_list{3},
+              .temperature = shape_list{2, 3},
               .spread = 2});
 }
 
 INSTANTIATE_TEST_SUITE_P(all, softmax_gradcheck, testing::Values(cpu, cuda),
                          [](const auto &info) { return device_name(info.param); });
 
-}  // namespace
-}  // namespace sluice::test
+} // namespace
+} // namespace sluice::test

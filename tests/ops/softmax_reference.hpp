@@ -15,7 +15,7 @@ namespace sluice::test {
 struct tensor {
   dtype type = dtype::f32;
   shape_list shape;
-  std::vector<real> values;  // exact in type
+  std::vector<real> values; // exact in type
 };
 
 struct softmax_inputs {
@@ -24,25 +24,25 @@ struct softmax_inputs {
 };
 
 struct with_bound {
-  std::vector<real> values, allowed;  // allowed NaN: the header leaves the value open
+  std::vector<real> values, allowed; // allowed NaN: the header leaves the value open
 };
 
 // One row on its way to the result.
 struct softmax_row {
-  std::vector<real> v;            // final logits; -inf where excluded
-  std::vector<bool> counts;       // not excluded
-  std::vector<real> slope_steps;  // |j - p(i)|
-  std::vector<real> cap_slope;    // 1 - tanh(scale x / softcap)^2; 1 without softcap
+  std::vector<real> v; // final logits; -inf where excluded
+  std::vector<bool> counts; // not excluded
+  std::vector<real> slope_steps; // |j - p(i)|
+  std::vector<real> cap_slope; // 1 - tanh(scale x / softcap)^2; 1 without softcap
   real sink = -infinity, temperature = 1;
-  real m = -infinity, s = 0;      // largest of v and sink, sum of e^(v - m)
-  real slack = 0;                 // error that v may have where the header names no rounding (tanh)
+  real m = -infinity, s = 0; // largest of v and sink, sum of e^(v - m)
+  real slack = 0; // error that v may have where the header names no rounding (tanh)
   bool nan = false, empty = false;
 };
 
 struct softmax_reference {
   softmax_inputs in;
-  sluice_softmax_desc desc;  // numbers only
-  dtype compute;             // f32 or f64
+  sluice_softmax_desc desc; // numbers only
+  dtype compute; // f32 or f64
 
   int64_t n() const { return in.x.shape.back(); }
   shape_list row_shape() const { return {in.x.shape.begin(), in.x.shape.end() - 1}; }
@@ -69,20 +69,21 @@ dtype compute_type(const softmax_inputs &in, const std::vector<dtype> &results);
 
 // What the gradient is computed from and asked for.
 struct softmax_backward_inputs {
-  softmax_inputs forward;  // of x only the shape is used without lse
+  softmax_inputs forward; // of x only the shape is used without lse
   std::optional<tensor> y, lse, dy, d_lse;
-  bool from_lse = false;   // p is e^(v - lse), else it is y
+  bool from_lse = false; // p is e^(v - lse), else it is y
 };
 struct softmax_gradients {
-  with_bound dx, d_mask, d_slopes, d_sink, d_temperature;  // empty where the operand is absent
+  with_bound dx, d_mask, d_slopes, d_sink, d_temperature; // empty where the operand is absent
 };
 struct gradient_types {
   dtype dx, d_mask, d_slopes, d_sink, d_temperature;
 };
-softmax_gradients softmax_backward_reference(const softmax_backward_inputs &in, const sluice_softmax_desc &desc,
-                                             dtype compute, const gradient_types &types);
+softmax_gradients softmax_backward_reference(const softmax_backward_inputs &in,
+                                             const sluice_softmax_desc &desc, dtype compute,
+                                             const gradient_types &types);
 
 // Rounds no value but those that overflow `type`, and widens the bound by the rounding to it.
 void finish(with_bound &out, dtype type, dtype compute);
 
-}  // namespace sluice::test
+} // namespace sluice::test

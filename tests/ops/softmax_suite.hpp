@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,10 @@ struct softmax_param {
   int32_t device;
   softmax_types types;
 };
+
+inline void PrintTo(const softmax_param &p, std::ostream *out) {
+  *out << device_name(p.device) << " " << text(p.types);
+}
 
 class softmax_suite : public testing::TestWithParam<softmax_param> {
  protected:

@@ -121,7 +121,11 @@ def test_includes():
                 continue
             why = None
             if path.parts[0] == "include":
-                why = None if re.fullmatch(r"std(def|int|bool)\.h", name) else "a public header needs only sluice's"
+                why = (
+                    None
+                    if re.fullmatch(r"std(def|int|bool)\.h", name)
+                    else "a public header needs only sluice's"
+                )
             for library, rooms in LIBRARIES.items():
                 if angled and name.startswith(library) and room_of(path) not in rooms:
                     why = f"not for {room_of(path)}"
@@ -139,10 +143,23 @@ def test_includes():
 
 def test_top_level():
     allowed = {
-        *("include", "src", "bindings", "tests", "docs", "examples", "benchmarks", "scripts", "cmake", "packaging"),
+        *(
+            "include",
+            "src",
+            "bindings",
+            "tests",
+            "docs",
+            "examples",
+            "benchmarks",
+            "scripts",
+            "cmake",
+            "packaging",
+        ),
         *(".ci", ".github"),
     }
-    complain([f"{path}: no such room" for path in FILES if len(path.parts) > 1 and path.parts[0] not in allowed])
+    complain(
+        [f"{path}: no such room" for path in FILES if len(path.parts) > 1 and path.parts[0] not in allowed]
+    )
 
 
 @pytest.mark.parametrize("op", OPS)

@@ -6,7 +6,7 @@ extern "C" {
 int32_t sluice_testkit_devices(void) { return 0; }
 void *sluice_testkit_alloc(int32_t, int32_t, size_t) { return nullptr; }
 void sluice_testkit_free(int32_t, int32_t, void *) {}
-int32_t sluice_testkit_copy(void *, const void *, size_t) { return 100; }  // cudaErrorNoDevice
+int32_t sluice_testkit_copy(void *, const void *, size_t) { return 100; } // cudaErrorNoDevice
 int32_t sluice_testkit_sync(int32_t) { return 100; }
 int32_t sluice_testkit_current_device(void) { return -1; }
 int32_t sluice_testkit_set_device(int32_t) { return 100; }

@@ -1,3 +1,4 @@
+// consumer.c: the smallest program that uses an installed sluice.
 #include <sluice/sluice.h>
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
-// backward-inl.hpp: the gradient of softmax, a piece of a row at a time, on one thread. Compiled once for each
-// instruction set.
+// backward-inl.hpp: the gradient of softmax, a piece of a row at a time, on one thread. Compiled once for
+// each instruction set.
 #if defined(SLUICE_SOFTMAX_BACKWARD_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef SLUICE_SOFTMAX_BACKWARD_INL
 #undef SLUICE_SOFTMAX_BACKWARD_INL
@@ -49,7 +49,8 @@ class gradient_row {
   gradient_row(const backward_plan &b, const addresses &data, int64_t index)
       : b(b), r(b.rows, data, index), lse(one(op_lse)), d_lse(one(op_d_lse)) {
     empty = r.at[op_lse] && lse == lowest<C>;
-    empty_value = b.rows.does.empty_row == SLUICE_EMPTY_ROW_NAN ? std::numeric_limits<double>::quiet_NaN() : 0.0;
+    empty_value =
+        b.rows.does.empty_row == SLUICE_EMPTY_ROW_NAN ? std::numeric_limits<double>::quiet_NaN() : 0.0;
   }
 
   // D: the sum of p * dy, or of dy with log.
@@ -100,11 +101,13 @@ class gradient_row {
     for (int64_t c = 0; c < b.rows.n; c += stretch) {
       read_u(c, dot_of_row);
       auto sum = [&](auto &&f) HWY_ATTR { return add_up<C>(padded(count), f); };
-      if (b.mask.wanted && b.mask.column == 0) s.mask += sum([&](int64_t i) HWY_ATTR { return hn::LoadU(d, u + i); });
+      if (b.mask.wanted && b.mask.column == 0)
+        s.mask += sum([&](int64_t i) HWY_ATTR { return hn::LoadU(d, u + i); });
       if (b.slopes.wanted) {
         clear_ends(other);
         r.distances(c, count, other);
-        s.slopes -= sum([&](int64_t i) HWY_ATTR { return hn::Mul(hn::LoadU(d, u + i), hn::LoadU(d, other + i)); });
+        s.slopes -=
+            sum([&](int64_t i) HWY_ATTR { return hn::Mul(hn::LoadU(d, u + i), hn::LoadU(d, other + i)); });
       }
       if (b.temperature.wanted) {
         const auto t = hn::Set(d, r.temperature);
@@ -137,8 +140,10 @@ class gradient_row {
     const plan &rows = b.rows;
     const simd::full<C> d;
     count = std::min(stretch, rows.n - c);
-    if (b.from_y) read_p_from_y(c);
-    else read_p_from_x(c);
+    if (b.from_y)
+      read_p_from_y(c);
+    else
+      read_p_from_x(c);
     clear_ends(counts);
     int64_t first = std::clamp<int64_t>(r.columns.first - c, 0, count);
     int64_t last = std::max(first, std::clamp<int64_t>(r.columns.last - c, 0, count));
@@ -161,10 +166,17 @@ class gradient_row {
     int64_t first = std::clamp<int64_t>(r.columns.first - c, 0, count);
     int64_t last = std::max(first, std::clamp<int64_t>(r.columns.last - c, 0, count));
     std::fill(v, v + padded(count), nothing);
-    if (first < last) fetch(rows.dtype[op_y], r.column(op_y, c + first), rows.column[op_y], last - first, v + first);
+    if (first < last)
+      fetch(rows.dtype[op_y], r.column(op_y, c + first), rows.column[op_y], last - first, v + first);
     if (r.at[op_keep])
       for (int64_t i = first; i < last; ++i)
         if (*r.column(op_keep, c + i) == 0) v[i] = nothing;
+    if (r.at[op_mask]) {
+      fetch(rows.dtype[op_mask], r.column(op_mask, c + first), rows.column[op_mask], last - first,
+            other + first);
+      for (int64_t i = first; i < last; ++i)
+        if (other[i] == lowest<C>) v[i] = nothing;
+    }
     mark(nothing);
     for_each(p, padded(count), [&](auto, int64_t i) HWY_ATTR {
       const auto y = hn::LoadU(d, v + i);
@@ -216,7 +228,8 @@ class gradient_row {
   alignas(64) C p[stretch], dy[stretch], v[stretch], counts[stretch], other[stretch];
 };
 
-// ---- what softmax_backward_cpu.cpp calls ---------------------------------------------------------------------------------
+// ---- what softmax_backward_cpu.cpp calls
+// ---------------------------------------------------------------------------------
 
 template <typename C>
 void dots_of(const backward_plan &b, const addresses &data, double *dots, int64_t begin, int64_t end) {

@@ -1,9 +1,10 @@
-// columns-inl.hpp: softmax of rows that stand side by side in memory: a tile of them is copied to scratch, and each lane
-// of a vector is a row. The additions are those of sweep-inl.hpp, one for one. Compiled once for each instruction set.
+// columns-inl.hpp: softmax of rows that stand side by side in memory: a tile of them is copied to scratch,
+// and each lane of a vector is a row. The additions are those of sweep-inl.hpp, one for one. Compiled once
+// for each instruction set.
 //
-// The columns of a tile lie far apart, where the processor fetches nothing by itself: copied in one go, a tile costs as
-// much in waiting as in arithmetic. So the next tile is copied a few vectors at a time between the exponentials of
-// this one.
+// The columns of a tile lie far apart, where the processor fetches nothing by itself: copied in one go, a
+// tile costs as much in waiting as in arithmetic. So the next tile is copied a few vectors at a time between
+// the exponentials of this one.
 #if defined(SLUICE_SOFTMAX_COLUMNS_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef SLUICE_SOFTMAX_COLUMNS_INL
 #undef SLUICE_SOFTMAX_COLUMNS_INL
@@ -72,8 +73,8 @@ class tile_reader {
 
 // The same for rows whose v is more than scale * x.
 template <typename C>
-void shape_tile(const plan &p, const addresses &data, int64_t begin, int64_t side, int64_t c, int64_t n, C *tile,
-                int64_t width, C *most) {
+void shape_tile(const plan &p, const addresses &data, int64_t begin, int64_t side, int64_t c, int64_t n,
+                C *tile, int64_t width, C *most) {
   alignas(64) C v[chunk];
   for (int64_t w = 0; w < side; ++w) {
     for (int64_t j = 0; j < n; ++j) v[j] = tile[j * width + w];
@@ -87,9 +88,11 @@ void shape_tile(const plan &p, const addresses &data, int64_t begin, int64_t sid
   }
 }
 
-// Sums of e^(v - most) for each w, n in whole blocks; keeps: the terms take v's place. `meanwhile` copies the next tile.
+// Sums of e^(v - most) for each w, n in whole blocks; keeps: the terms take v's place. `meanwhile` copies the
+// next tile.
 template <typename C, bool careful, typename T>
-void sum_tile(C *tile, int64_t n, int64_t width, const C *most, bool keeps, double *sums, tile_reader<C, T> &meanwhile) {
+void sum_tile(C *tile, int64_t n, int64_t width, const C *most, bool keeps, double *sums,
+              tile_reader<C, T> &meanwhile) {
   const simd::full<C> d;
   constexpr int64_t lanes = sixteen<C>::lanes;
   for (int64_t w = 0; w < width; w += lanes) {
@@ -104,7 +107,8 @@ void sum_tile(C *tile, int64_t n, int64_t width, const C *most, bool keeps, doub
     };
     for (int64_t i = 0; i < n; i += block)
       for (int l = 0; l < 16; ++l) {
-        sum.add(l, hn::Add(hn::Add(term(i + l), term(i + l + 16)), hn::Add(term(i + l + 32), term(i + l + 48))));
+        sum.add(l,
+                hn::Add(hn::Add(term(i + l), term(i + l + 16)), hn::Add(term(i + l + 32), term(i + l + 48))));
         meanwhile.four_vectors();
       }
     sum.total(sums + w);
@@ -131,8 +135,8 @@ HWY_INLINE void write_tile(const C *tile, int64_t side, int64_t n, int64_t width
     }
 }
 
-// The tiles that one body takes, one after the other, in two buffers by turns. Tile t: `side(t)` rows from `begin(t)` on,
-// which share all but the last axis of the row space.
+// The tiles that one body takes, one after the other, in two buffers by turns. Tile t: `side(t)` rows from
+// `begin(t)` on, which share all but the last axis of the row space.
 template <typename C, typename T>
 class column_tiles {
  public:
@@ -166,8 +170,14 @@ class column_tiles {
 
   tile_reader<C, T> reader_of(int64_t t, int turn, int64_t c = 0) {
     row<C> first(p, data, begin(t));
-    return {reinterpret_cast<const T *>(first.column(op_x, c)), p.column[op_x], side(t), length(c),
-            p.shapes_x ? C(1) : C(p.does.scale), buffer[turn], width, most[turn]};
+    return {reinterpret_cast<const T *>(first.column(op_x, c)),
+            p.column[op_x],
+            side(t),
+            length(c),
+            p.shapes_x ? C(1) : C(p.does.scale),
+            buffer[turn],
+            width,
+            most[turn]};
   }
 
   void one(int64_t t, int turn, tile_reader<C, T> &meanwhile) {
@@ -190,7 +200,8 @@ class column_tiles {
         read(t, turn, c);
         sum(c, meanwhile);
       }
-      write(first.column(op_y, c), length(c), p.past_caches && !constants);  // what is written twice must stay in order
+      write(first.column(op_y, c), length(c),
+            p.past_caches && !constants);  // what is written twice must stay in order
     }
     if (constants) write_constants();
   }

@@ -37,15 +37,18 @@ template <typename C, typename T>
 HWY_INLINE pair sweep_as(const plan &p, const T *v, int64_t n, bool scaled, C *e, ahead soon) {
   C scale = scaled ? C(1) : C(p.does.scale);
   if (p.does.careful)
-    return scale != 1 ? sweep<C, true, true>(v, n, scale, e, soon) : sweep<C, true, false>(v, n, scale, e, soon);
-  return scale != 1 ? sweep<C, false, true>(v, n, scale, e, soon) : sweep<C, false, false>(v, n, scale, e, soon);
+    return scale != 1 ? sweep<C, true, true>(v, n, scale, e, soon)
+                      : sweep<C, true, false>(v, n, scale, e, soon);
+  return scale != 1 ? sweep<C, false, true>(v, n, scale, e, soon)
+                    : sweep<C, false, false>(v, n, scale, e, soon);
 }
 
 // Rows one after the other, a chunk at a time.
 template <typename C>
 class walker {
  public:
-  // terms: room for a row's e^(v - m) in whole blocks; nullptr: a row of more than one chunk makes them twice.
+  // terms: room for a row's e^(v - m) in whole blocks; nullptr: a row of more than one chunk makes them
+  // twice.
   walker(const plan &p, const addresses &data, C *terms) : p(p), data(data), terms(terms) {
     direct = !p.shapes_x && p.column[op_x] == 1 && (sizeof(C) == 4 || same(p.dtype[op_x], dtype_of<double>));
   }
@@ -109,7 +112,8 @@ class walker {
     running_total sum;
     for (int64_t c = 0; c < p.n; c += chunk) {
       if (skips(r, c)) continue;
-      pair part = sum_of(r, c, keeps ? terms_at(c) : nullptr, direct && c + chunk < p.n ? r.column(op_x, c + chunk) : nullptr);
+      pair part = sum_of(r, c, keeps ? terms_at(c) : nullptr,
+                         direct && c + chunk < p.n ? r.column(op_x, c + chunk) : nullptr);
       if (keeps) most[c / chunk] = part.m;
       sum.add(part);
     }
@@ -118,7 +122,8 @@ class walker {
     if (!p.has(op_y)) return;
     const char *next = nullptr;
     if (direct && has_next)
-      next = static_cast<const char *>(data.at[op_x]) + p.space.locate(index + 1, op_x) * bytes_of(p.dtype[op_x]);
+      next = static_cast<const char *>(data.at[op_x]) +
+             p.space.locate(index + 1, op_x) * bytes_of(p.dtype[op_x]);
     for (int64_t c = 0; c < p.n; c += chunk) {
       const char *soon = next ? next + c * bytes_of(p.dtype[op_x]) : nullptr;
       write(r, c, t, keeps ? &most[c / chunk] : nullptr, soon);
@@ -145,7 +150,8 @@ class walker {
   pair sum_of(const row<C> &r, int64_t c, C *e, const char *soon) {
     source at = piece(r, c, e ? e : buffer);
     pair sum = {};
-    with_source<C>(at, [&]<typename T>(const T *v) { sum = sweep_as(p, v, length(c), at.scaled, e, from(soon)); });
+    with_source<C>(
+        at, [&]<typename T>(const T *v) { sum = sweep_as(p, v, length(c), at.scaled, e, from(soon)); });
     return sum;
   }
 
@@ -189,7 +195,8 @@ class walker {
   alignas(64) C buffer[chunk];
 };
 
-// ---- what softmax_cpu.cpp calls -------------------------------------------------------------------------------------------
+// ---- what softmax_cpu.cpp calls
+// -------------------------------------------------------------------------------------------
 
 template <typename C>
 void rows_of(const plan &p, const addresses &data, int64_t begin, int64_t end, char *room) {
@@ -203,7 +210,8 @@ void sums_of(const plan &p, const addresses &data, int64_t index, int64_t first,
 }
 
 template <typename C>
-void write_of(const plan &p, const addresses &data, int64_t index, int64_t first, int64_t last, const total &t) {
+void write_of(const plan &p, const addresses &data, int64_t index, int64_t first, int64_t last,
+              const total &t) {
   walker<C> w(p, data, nullptr);
   for (int64_t c = first; c < last; ++c) w.write_chunk(index, c * chunk, t);
   if (p.past_caches) hwy::FlushStream();

@@ -12,38 +12,44 @@ enum class holds { floats, flags, indices };
 
 struct operand_rule {
   operand which;
-  const char *name;  // in error texts
+  const char *name;   // in error texts
+  const char *saved;  // the same of backward calls
   shaped shape;
   holds what;
 };
 
 // In the order in which they are checked.
 inline constexpr operand_rule rules[] = {
-    {op_x, "x", shaped::like_x, holds::floats},
-    {op_y, "y", shaped::like_x, holds::floats},
-    {op_dy, "dy", shaped::like_x, holds::floats},
-    {op_dx, "dx", shaped::like_x, holds::floats},
-    {op_mask, "desc.mask", shaped::against_x, holds::floats},
-    {op_keep, "desc.keep", shaped::against_x, holds::flags},
-    {op_lengths, "desc.lengths", shaped::against_row, holds::indices},
-    {op_slopes, "desc.slopes", shaped::against_row, holds::floats},
-    {op_sink, "desc.sink", shaped::against_row, holds::floats},
-    {op_temperature, "desc.temperature", shaped::against_row, holds::floats},
-    {op_lse, "desc.lse", shaped::like_row, holds::floats},
-    {op_max, "desc.max", shaped::like_row, holds::floats},
-    {op_d_lse, "desc.d_lse", shaped::like_row, holds::floats},
+    {op_x, "x", "desc.x", shaped::like_x, holds::floats},
+    {op_y, "y", "desc.y", shaped::like_x, holds::floats},
+    {op_dy, "dy", "dy", shaped::like_x, holds::floats},
+    {op_dx, "dx", "dx", shaped::like_x, holds::floats},
+    {op_mask, "desc.mask", "desc.mask", shaped::against_x, holds::floats},
+    {op_keep, "desc.keep", "desc.keep", shaped::against_x, holds::flags},
+    {op_lengths, "desc.lengths", "desc.lengths", shaped::against_row, holds::indices},
+    {op_slopes, "desc.slopes", "desc.slopes", shaped::against_row, holds::floats},
+    {op_sink, "desc.sink", "desc.sink", shaped::against_row, holds::floats},
+    {op_temperature, "desc.temperature", "desc.temperature", shaped::against_row, holds::floats},
+    {op_lse, "desc.lse", "desc.lse", shaped::like_row, holds::floats},
+    {op_max, "desc.max", "desc.max", shaped::like_row, holds::floats},
+    {op_d_lse, "desc.d_lse", "desc.d_lse", shaped::like_row, holds::floats},
 };
+
+inline const char *name_of(const operand_rule &rule, const tensors &t) {
+  return t.backward ? rule.saved : rule.name;
+}
 
 // Numbers of a descriptor, checked; scale 0 becomes 1 and both factors are rounded to the compute type.
 result<effects> read_effects(double scale, double softcap, int32_t log, int32_t empty_row, int32_t causal,
                              int32_t diagonal, int64_t offset, int64_t window, bool wide);
 bool computes_in_double(const tensors &t);
 
-// Fits every operand to the shape of `reference` and fills n, space, columns, dtypes and shapes_x of the plan.
+// Fits every operand to the shape of `reference` and fills n, space, columns, dtypes and shapes_x of the
+// plan.
 result<void> lay_out(const tensors &t, operand reference, const char *name, bool bottom_right, plan &p);
 
-// No output overlaps itself, an input or another output, except that the first of a pair may be the very view that the
-// second is.
+// No output overlaps itself, an input or another output, except that the first of a pair may be the very view
+// that the second is.
 struct in_place {
   operand output, input;
 };

@@ -1,5 +1,5 @@
-// row-inl.hpp: one row's operands, and its v: the header's order of effects as plain loops over a piece of the row.
-// Compiled once for each instruction set; both directions of softmax read rows through it.
+// row-inl.hpp: one row's operands, and its v: the header's order of effects as plain loops over a piece of
+// the row. Compiled once for each instruction set; both directions of softmax read rows through it.
 #if defined(SLUICE_SOFTMAX_ROW_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef SLUICE_SOFTMAX_ROW_INL
 #undef SLUICE_SOFTMAX_ROW_INL
@@ -7,8 +7,8 @@
 #define SLUICE_SOFTMAX_ROW_INL
 #endif
 
-#include <hwy/highway.h>
 #include <hwy/contrib/math/math-inl.h>
+#include <hwy/highway.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -127,7 +127,8 @@ struct row {
 
   // v of columns [begin, begin + n) into `v`, which has room for padded(n).
   void build(int64_t begin, int64_t n, C *v) const {
-    int64_t first = std::clamp<int64_t>(columns.first - begin, 0, n), last = std::clamp<int64_t>(columns.last - begin, 0, n);
+    int64_t first = std::clamp<int64_t>(columns.first - begin, 0, n),
+            last = std::clamp<int64_t>(columns.last - begin, 0, n);
     if (first < last) {
       fetch(p.dtype[op_x], column(op_x, begin + first), p.column[op_x], last - first, v + first);
       shape(begin, first, last, v);
@@ -137,7 +138,8 @@ struct row {
 
   // The same where v holds x already.
   void build_from_x(int64_t begin, int64_t n, C *v) const {
-    int64_t first = std::clamp<int64_t>(columns.first - begin, 0, n), last = std::clamp<int64_t>(columns.last - begin, 0, n);
+    int64_t first = std::clamp<int64_t>(columns.first - begin, 0, n),
+            last = std::clamp<int64_t>(columns.last - begin, 0, n);
     if (first < last) shape(begin, first, last, v);
     exclude_outside(first, std::max(first, last), n, v);
   }

@@ -23,18 +23,19 @@ result<void> take(const sluice_context &context, std::initializer_list<argument>
     for (const argument &a : given) {
       if (a.which != rule.which || !a.tensor) continue;
       view &v = t.of[rule.which];
-      if (auto r = read_view(a.tensor, rule.name, context.device, v); !r) return r;
-      result<void> fits = rule.what == holds::floats  ? want_float(v, rule.name)
-                          : rule.what == holds::flags ? want_flag(v, rule.name)
-                                                      : want_index(v, rule.name);
+      const char *name = name_of(rule, t);
+      if (auto r = read_view(a.tensor, name, context.device, v); !r) return r;
+      result<void> fits = rule.what == holds::floats  ? want_float(v, name)
+                          : rule.what == holds::flags ? want_flag(v, name)
+                                                      : want_index(v, name);
       if (!fits) return fits;
       t.present[rule.which] = true;
     }
   return {};
 }
 
-result<void> take_gradient(const sluice_context &context, const sluice_tensor *given, const char *name, view &v,
-                           bool &wanted) {
+result<void> take_gradient(const sluice_context &context, const sluice_tensor *given, const char *name,
+                           view &v, bool &wanted) {
   if (!given) return {};
   wanted = true;
   if (auto r = read_view(given, name, context.device, v); !r) return r;
@@ -52,17 +53,24 @@ struct prepared {
   size_t bytes;
 };
 
-result<prepared> prepare(const sluice_context *context, const sluice_softmax_desc *user, const sluice_tensor *x,
-                         const sluice_tensor *y, sluice_stream stream) {
+result<prepared> prepare(const sluice_context *context, const sluice_softmax_desc *user,
+                         const sluice_tensor *x, const sluice_tensor *y, sluice_stream stream) {
   if (auto r = want_usable(context, stream); !r) return r.error();
   auto desc = read_descriptor(user, "desc", offsetof(sluice_softmax_desc, max) + sizeof(void *));
   if (!desc) return desc.error();
   if (!x) return fail(SLUICE_INVALID_ARGUMENT, "x is NULL");
   tensors t;
   if (auto r = take(*context,
-                    {{op_x, x}, {op_y, y}, {op_mask, desc->mask}, {op_keep, desc->keep}, {op_lengths, desc->lengths},
-                     {op_slopes, desc->slopes}, {op_sink, desc->sink}, {op_temperature, desc->temperature},
-                     {op_lse, desc->lse}, {op_max, desc->max}},
+                    {{op_x, x},
+                     {op_y, y},
+                     {op_mask, desc->mask},
+                     {op_keep, desc->keep},
+                     {op_lengths, desc->lengths},
+                     {op_slopes, desc->slopes},
+                     {op_sink, desc->sink},
+                     {op_temperature, desc->temperature},
+                     {op_lse, desc->lse},
+                     {op_max, desc->max}},
                     t);
       !r)
     return r.error();
@@ -82,24 +90,37 @@ struct prepared_backward {
   size_t bytes;
 };
 
-result<prepared_backward> prepare_backward(const sluice_context *context, const sluice_softmax_backward_desc *user,
-                                           const sluice_tensor *dy, const sluice_tensor *dx, sluice_stream stream) {
+result<prepared_backward> prepare_backward(const sluice_context *context,
+                                           const sluice_softmax_backward_desc *user, const sluice_tensor *dy,
+                                           const sluice_tensor *dx, sluice_stream stream) {
   if (auto r = want_usable(context, stream); !r) return r.error();
   if (!user) return fail(SLUICE_INVALID_ARGUMENT, "desc is NULL, want one with y or x");
-  auto desc = read_descriptor(user, "desc", offsetof(sluice_softmax_backward_desc, d_temperature) + sizeof(void *));
+  auto desc =
+      read_descriptor(user, "desc", offsetof(sluice_softmax_backward_desc, d_temperature) + sizeof(void *));
   if (!desc) return desc.error();
   tensors t;
+  t.backward = true;
   if (auto r = take(*context,
-                    {{op_dy, dy}, {op_dx, dx}, {op_x, desc->x}, {op_y, desc->y}, {op_mask, desc->mask},
-                     {op_keep, desc->keep}, {op_lengths, desc->lengths}, {op_slopes, desc->slopes},
-                     {op_sink, desc->sink}, {op_temperature, desc->temperature}, {op_lse, desc->lse},
+                    {{op_dy, dy},
+                     {op_dx, dx},
+                     {op_x, desc->x},
+                     {op_y, desc->y},
+                     {op_mask, desc->mask},
+                     {op_keep, desc->keep},
+                     {op_lengths, desc->lengths},
+                     {op_slopes, desc->slopes},
+                     {op_sink, desc->sink},
+                     {op_temperature, desc->temperature},
+                     {op_lse, desc->lse},
                      {op_d_lse, desc->d_lse}},
                     t);
       !r)
     return r.error();
   if (auto r = first_failure(
           [&] { return take_gradient(*context, desc->d_mask, "desc.d_mask", t.d_mask, t.wants_mask); },
-          [&] { return take_gradient(*context, desc->d_slopes, "desc.d_slopes", t.d_slopes, t.wants_slopes); },
+          [&] {
+            return take_gradient(*context, desc->d_slopes, "desc.d_slopes", t.d_slopes, t.wants_slopes);
+          },
           [&] { return take_gradient(*context, desc->d_sink, "desc.d_sink", t.d_sink, t.wants_sink); },
           [&] {
             return take_gradient(*context, desc->d_temperature, "desc.d_temperature", t.d_temperature,
@@ -142,8 +163,9 @@ std::span<const op_facts> ops() { return calls; }
 
 using namespace sluice;
 
-extern "C" sluice_status sluice_softmax_workspace(const sluice_context *context, const sluice_softmax_desc *desc,
-                                                  const sluice_tensor *x, const sluice_tensor *y, size_t *bytes) {
+extern "C" sluice_status sluice_softmax_workspace(const sluice_context *context,
+                                                  const sluice_softmax_desc *desc, const sluice_tensor *x,
+                                                  const sluice_tensor *y, size_t *bytes) {
   return guard("softmax_workspace", [&]() -> result<void> {
     if (!bytes) return fail(SLUICE_INVALID_ARGUMENT, "bytes is NULL");
     auto ready = softmax::prepare(context, desc, x, y, nullptr);
@@ -165,7 +187,8 @@ extern "C" sluice_status sluice_softmax(const sluice_context *context, const slu
     arena pieces(room->base());
     auto scratch = carve(pieces, ready->how);
     if (!context->is_cuda()) return softmax::run_cpu(*context, ready->how, scratch, ready->data);
-    return on_device(*context, stream, [&] { return softmax::run_cuda(ready->how, scratch, ready->data, stream); });
+    return on_device(*context, stream,
+                     [&] { return softmax::run_cuda(ready->how, scratch, ready->data, stream); });
   });
 }
 
@@ -183,8 +206,9 @@ extern "C" sluice_status sluice_softmax_backward_workspace(const sluice_context 
 }
 
 extern "C" sluice_status sluice_softmax_backward(const sluice_context *context,
-                                                 const sluice_softmax_backward_desc *desc, const sluice_tensor *dy,
-                                                 const sluice_tensor *dx, void *workspace, size_t workspace_bytes,
+                                                 const sluice_softmax_backward_desc *desc,
+                                                 const sluice_tensor *dy, const sluice_tensor *dx,
+                                                 void *workspace, size_t workspace_bytes,
                                                  sluice_stream stream) {
   return guard("softmax_backward", [&]() -> result<void> {
     auto ready = softmax::prepare_backward(context, desc, dy, dx, stream);

@@ -14,12 +14,25 @@
 
 namespace sluice::softmax {
 
-// ---- operands --------------------------------------------------------------------------------------------------------
+// ---- operands
+// --------------------------------------------------------------------------------------------------------
 
-// Everything a row may touch. The descriptors name them; `query` is no tensor but an index that walks along axis -2.
+// Everything a row may touch. The descriptors name them; `query` is no tensor but an index that walks along
+// axis -2.
 enum operand : int32_t {
-  op_x, op_y, op_mask, op_keep, op_lengths, op_slopes, op_sink, op_temperature, op_lse, op_max,
-  op_dy, op_dx, op_d_lse,
+  op_x,
+  op_y,
+  op_mask,
+  op_keep,
+  op_lengths,
+  op_slopes,
+  op_sink,
+  op_temperature,
+  op_lse,
+  op_max,
+  op_dy,
+  op_dx,
+  op_d_lse,
   op_query,
   operands
 };
@@ -33,7 +46,8 @@ struct gradients {
   void *mask, *slopes, *sink, *temperature;
 };
 
-// ---- what both directions do to x ----------------------------------------------------------------------------------------
+// ---- what both directions do to x
+// ----------------------------------------------------------------------------------------
 
 // x to v: the lines of the header's "order of effects", as numbers. Plain data for host and device.
 struct effects {
@@ -46,7 +60,8 @@ struct effects {
   int32_t careful;    // carries what v - m loses: see make_plan
   int32_t empty_row;
 
-  // [first, last): the columns of a row that causal, window and its length leave. Empty ranges come as {0, 0}.
+  // [first, last): the columns of a row that causal, window and its length leave. Empty ranges come as {0,
+  // 0}.
   struct range {
     int64_t first, last;
   };
@@ -60,10 +75,11 @@ struct effects {
   }
 };
 
-// ---- the plans -------------------------------------------------------------------------------------------------------------
+// ---- the plans
+// -------------------------------------------------------------------------------------------------------------
 
-// A row is cut into chunks; each sums against its own maximum, and chunks are added up in their order. Every variant
-// keeps to this, which is why all of them give the same bits.
+// On the CPU a row is cut into chunks; each sums against its own maximum, and chunks are added up in their
+// order. Every variant there keeps to this, which is why all of them give the same bits.
 inline constexpr int64_t chunk = 4096;
 inline constexpr int64_t most_chunks = 64;  // of a row whose exponentials are kept
 
@@ -88,9 +104,9 @@ struct plan {
   int64_t tasks;                   // bodies of a parallel round
   int64_t per_task;                // rows: rows of a task; pieces: chunks of a task
   int64_t tile;                    // columns: rows of a tile
-  bool keeps_exponentials;         // rows: each body has room for a row's e^(v - m); else longer ones are made twice
-  bool past_caches;                // the results are too large to stay in a cache
-  int64_t bytes;                   // moved through memory when nothing is cached: what a benchmark divides by
+  bool keeps_exponentials; // rows: each body has room for a row's e^(v - m); else longer ones are made twice
+  bool past_caches; // the results are too large to stay in a cache
+  int64_t bytes; // moved through memory when nothing is cached: what a benchmark divides by
 
   bool has(operand k) const { return dtype[k].lanes != 0; }
   // Scratch of one body, in whole blocks of columns.
@@ -109,8 +125,8 @@ struct pair {
 // What a row came to, with its sink: y = e^(v - m) / s, or (v - m) - log_s; or a constant for the whole row.
 struct total {
   double m, s, log_s, lse;
-  int32_t empty;     // follows the empty-row policy
-  int32_t poisoned;  // holds a NaN or +inf
+  int32_t empty; // follows the empty-row policy
+  int32_t poisoned; // holds a NaN or +inf
 };
 
 // scratch:  | pairs [rows, chunks]   | totals [rows] |  pieces
@@ -119,35 +135,36 @@ struct total {
 struct scratch {
   pair *pairs;
   total *totals;
-  char *bodies;  // body_bytes() for each
+  char *bodies; // body_bytes() for each
 };
 
 SLUICE_BOTH_SIDES inline int64_t chunks_of(int64_t n) { return (n + chunk - 1) / chunk; }
 
 inline scratch carve(arena &room, const plan &p) {
   bool pieces = p.how == variant::pieces;
-  return {room.take<pair>(pieces ? p.space.rows * chunks_of(p.n) : 0), room.take<total>(pieces ? p.space.rows : 0),
-          room.take<char>(p.tasks * p.body_bytes())};
+  return {room.take<pair>(pieces ? p.space.rows * chunks_of(p.n) : 0),
+          room.take<total>(pieces ? p.space.rows : 0), room.take<char>(p.tasks * p.body_bytes())};
 }
 
 // One gradient of a broadcast operand: the rows that share an element, in order.
 struct reduction {
-  row_space<2> kept;    // elements of the gradient: {its offset, the first row that shares it}
-  row_space<1> shared;  // {rows from there on}
-  int64_t column;       // d_mask: its stride along the last axis; 0: summed over the columns as well
+  row_space<2> kept; // elements of the gradient: {its offset, the first row that shares it}
+  row_space<1> shared; // {rows from there on}
+  int64_t column; // d_mask: its stride along the last axis; 0: summed over the columns as well
   bool wanted;
   sluice_dtype dtype;
 };
 
 struct backward_plan {
-  plan rows;              // operands, effects, n; `how` counts tasks for the round over rows
-  bool from_y;            // p from y; else from x and lse
+  plan rows; // operands, effects, n; `how` counts tasks for the round over rows
+  bool from_y; // p from y; else from x and lse
   reduction mask, slopes, sink, temperature;
 
   bool reduces() const { return mask.wanted || slopes.wanted || sink.wanted || temperature.wanted; }
 };
 
-// scratch:  | dots [rows] | d_mask of whole rows [rows] | d_slopes [rows] | d_sink [rows] | d_temperature [rows] |
+// scratch:  | dots [rows] | d_mask of whole rows [rows] | d_slopes [rows] | d_sink [rows] | d_temperature
+// [rows] |
 struct backward_scratch {
   double *dots, *mask, *slopes, *sink, *temperature;
 };
@@ -162,7 +179,7 @@ inline backward_scratch carve(arena &room, const backward_plan &p) {
 // What a plan may know of the machine.
 struct machine {
   bool cuda;
-  int32_t width;   // CPU: bodies that run at once. CUDA: multiprocessors
+  int32_t width; // CPU: bodies that run at once. CUDA: multiprocessors
 };
 
 // The caller's tensors after read_view; `present` tells which were given.
@@ -177,6 +194,7 @@ struct tensors {
             wants_sink ? d_sink.data : nullptr, wants_temperature ? d_temperature.data : nullptr};
   }
 
+  bool backward = false; // which call they were given to
   view of[operands];
   bool present[operands] = {};
   view d_mask, d_slopes, d_sink, d_temperature;
@@ -186,4 +204,4 @@ struct tensors {
 result<plan> make_plan(const sluice_softmax_desc &desc, const tensors &t, machine on);
 result<backward_plan> make_plan(const sluice_softmax_backward_desc &desc, const tensors &t, machine on);
 
-}  // namespace sluice::softmax
+} // namespace sluice::softmax

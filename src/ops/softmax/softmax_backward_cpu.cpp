@@ -35,16 +35,21 @@ const backward_code &code_of(isa set, bool wide) {
 
 void put_gradient(double v, sluice_dtype dtype, void *base, int64_t offset) {
   char *to = static_cast<char *>(base) + offset * bytes_of(dtype);
-  if (same(dtype, dtype_of<float>)) *reinterpret_cast<float *>(to) = float(v);
-  else if (same(dtype, dtype_of<double>)) *reinterpret_cast<double *>(to) = v;
-  else if (same(dtype, dtype_of<bfloat16>)) *reinterpret_cast<bfloat16 *>(to) = from_double<bfloat16>(v);
-  else *reinterpret_cast<float16 *>(to) = from_double<float16>(v);
+  if (same(dtype, dtype_of<float>))
+    *reinterpret_cast<float *>(to) = float(v);
+  else if (same(dtype, dtype_of<double>))
+    *reinterpret_cast<double *>(to) = v;
+  else if (same(dtype, dtype_of<bfloat16>))
+    *reinterpret_cast<bfloat16 *>(to) = from_double<bfloat16>(v);
+  else
+    *reinterpret_cast<float16 *>(to) = from_double<float16>(v);
 }
 
-// Each element: the shares of the rows that have it in common, in their order. No shares (nothing was there to add up)
-// makes zeros.
-void reduce(const sluice_context &context, const reduction &r, const double *shares, int64_t columns, void *out) {
-  if (!r.wanted) return;
+// Each element: the shares of the rows that have it in common, in their order. No shares (nothing was there
+// to add up) makes zeros.
+void reduce(const sluice_context &context, const reduction &r, const double *shares, int64_t columns,
+            void *out) {
+  if (!r.wanted || !out) return;  // no memory: an extent of 0
   int64_t per_task = std::max<int64_t>(1, 4096 / std::max<int64_t>(1, r.shared.rows));
   context.threads.each((r.kept.rows + per_task - 1) / per_task, [&](int64_t task) {
     for (int64_t k = task * per_task; k < std::min(r.kept.rows, (task + 1) * per_task); ++k) {
@@ -83,7 +88,8 @@ result<void> run_cpu(const sluice_context &context, const backward_plan &p, cons
       }
     });
   }
-  if (!has_mask_columns || nothing) reduce(context, p.mask, s.mask, has_mask_columns ? p.rows.n : 1, out.mask);
+  if (!has_mask_columns || nothing)
+    reduce(context, p.mask, s.mask, has_mask_columns ? p.rows.n : 1, out.mask);
   reduce(context, p.slopes, s.slopes, 1, out.slopes);
   reduce(context, p.sink, s.sink, 1, out.sink);
   reduce(context, p.temperature, s.temperature, 1, out.temperature);

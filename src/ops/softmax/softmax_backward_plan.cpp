@@ -1,5 +1,5 @@
-// softmax_backward_plan.cpp: make_plan() of the gradient: what is needed for what is wanted, and how the gradients of
-// broadcast operands add up.
+// softmax_backward_plan.cpp: make_plan() of the gradient: what is needed for what is wanted, and how the
+// gradients of broadcast operands add up.
 #include <algorithm>
 
 #include "ops/softmax/layout.hpp"
@@ -34,8 +34,10 @@ result<void> want_inputs(const sluice_softmax_backward_desc &desc, const tensors
   if (!t.present[op_dx] && !t.wants_mask && !t.wants_slopes && !t.wants_sink && !t.wants_temperature)
     return fail(SLUICE_INVALID_ARGUMENT, "dx is NULL, want it or a gradient in desc");
   const char *reason = reason_for_x(desc, t);
-  if (reason && !t.present[op_x]) return fail(SLUICE_INVALID_ARGUMENT, "desc.x is NULL, want it for %s", reason);
-  if (reason && !t.present[op_lse]) return fail(SLUICE_INVALID_ARGUMENT, "desc.lse is NULL, want it for %s", reason);
+  if (reason && !t.present[op_x])
+    return fail(SLUICE_INVALID_ARGUMENT, "desc.x is NULL, want it for %s", reason);
+  if (reason && !t.present[op_lse])
+    return fail(SLUICE_INVALID_ARGUMENT, "desc.lse is NULL, want it for %s", reason);
   if (desc.empty_row == SLUICE_EMPTY_ROW_UNIFORM && !t.present[op_lse])
     return fail(SLUICE_INVALID_ARGUMENT, "desc.lse is NULL, want it where desc.empty_row is uniform");
   return {};
@@ -47,7 +49,8 @@ result<reduction> reduce_over(const gradient &g, const view &broadcast_operand, 
   if (!g.wanted) return r;
   r.wanted = true;
   r.dtype = g.v->dtype;
-  if (auto fits = want_shape(*g.v, g.name, broadcast_operand.shape, broadcast_operand.axes); !fits) return fits.error();
+  if (auto fits = want_shape(*g.v, g.name, broadcast_operand.shape, broadcast_operand.axes); !fits)
+    return fits.error();
 
   int32_t leading = x.axes - 1;
   // d_mask has a place for every axis of x, the others for every axis but the last.
@@ -98,7 +101,8 @@ result<backward_plan> make_plan(const sluice_softmax_backward_desc &desc, const 
 
   operand reference = t.present[op_dy] ? op_dy : b.from_y ? op_y : op_x;
   const char *name = reference == op_dy ? "dy" : reference == op_y ? "desc.y" : "desc.x";
-  if (auto r = lay_out(t, reference, name, desc.diagonal == SLUICE_DIAGONAL_BOTTOM_RIGHT, p); !r) return r.error();
+  if (auto r = lay_out(t, reference, name, desc.diagonal == SLUICE_DIAGONAL_BOTTOM_RIGHT, p); !r)
+    return r.error();
   reduction *reductions[] = {&b.mask, &b.slopes, &b.sink, &b.temperature};
   for (int i = 0; i < 4; ++i) {
     auto r = reduce_over(wanted[i], t.of[wanted[i].of], t.of[reference]);
@@ -112,14 +116,17 @@ result<backward_plan> make_plan(const sluice_softmax_backward_desc &desc, const 
   for (operand k : {op_x, op_y, op_dy, op_dx}) {
     bool used = p.has(k) && !(k == (b.from_y ? op_x : op_y));
     if (used) row_bytes += p.n * bytes_of(p.dtype[k]);
-    in_place = in_place || (k != op_dx && t.present[k] && t.present[op_dx] && t.of[k].data == t.of[op_dx].data);
+    in_place =
+        in_place || (k != op_dx && t.present[k] && t.present[op_dx] && t.of[k].data == t.of[op_dx].data);
   }
   p.bytes = p.space.rows * row_bytes;
   p.past_caches = p.has(op_dx) && !in_place && p.space.rows * p.n * bytes_of(p.dtype[op_dx]) > (4 << 20);
   int64_t balanced = (p.space.rows + 16 * on.width - 1) / (16 * on.width);
   p.per_task = std::max({int64_t(1), task_bytes / std::max<int64_t>(1, row_bytes), balanced});
   p.tasks = (p.space.rows + p.per_task - 1) / p.per_task;
-  p.how = p.space.rows == 0 || p.n == 0 ? variant::nothing : on.cuda ? variant::block_per_row : variant::rows;
+  // With n = 0 a sink's gradient is still d_lse.
+  bool nothing = p.space.rows == 0 || (p.n == 0 && !b.reduces());
+  p.how = nothing ? variant::nothing : on.cuda ? variant::block_per_row : variant::rows;
   return b;
 }
 

@@ -1,4 +1,5 @@
-// softmax_cpu.cpp: softmax on the CPU: deals a plan's work to threads, in the code of the context's instruction set.
+// softmax_cpu.cpp: softmax on the CPU: deals a plan's work to threads, in the code of the context's
+// instruction set.
 #include "cpu/targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
@@ -34,11 +35,13 @@ const forward_code &code_of(isa set, bool wide) {
   }
 }
 
-// Bodies take items from `next` on until none is left, so that one may be slower than another; each has its own scratch.
+// Bodies take items from `next` on until none is left, so that one may be slower than another; each has its
+// own scratch.
 template <typename F>
 void each_body(const sluice_context &context, const plan &p, const scratch &s, F &&f) {
   std::atomic<int64_t> next{0};
-  context.threads.each(p.tasks, [&](int64_t task) { f(next, s.bodies ? s.bodies + task * p.body_bytes() : nullptr); });
+  context.threads.each(p.tasks,
+                       [&](int64_t task) { f(next, s.bodies ? s.bodies + task * p.body_bytes() : nullptr); });
 }
 
 void run_rows(const sluice_context &context, const plan &p, const scratch &s, const addresses &data,
@@ -61,7 +64,8 @@ void run_pieces(const sluice_context &context, const plan &p, const scratch &s, 
       code.sums(p, data, row, first, last, s.pairs + row * chunks);
     });
   });
-  for (int64_t row = 0; row < p.space.rows; ++row) s.totals[row] = code.finish(p, data, row, s.pairs + row * chunks);
+  for (int64_t row = 0; row < p.space.rows; ++row)
+    s.totals[row] = code.finish(p, data, row, s.pairs + row * chunks);
   if (!p.has(op_y)) return;
   context.threads.each(p.tasks, [&](int64_t task) {
     chunks_of_task(task, [&](int64_t row, int64_t first, int64_t last) {

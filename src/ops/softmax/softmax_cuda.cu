@@ -12,9 +12,9 @@ namespace {
 
 // ---- numerics ---------------------------------------------------------------------------------------------
 
-// e^(v - m) as value * (1 + lost): where the plan is careful, `lost` is what rounding took from v - m, of which
-// the exponential makes a relative error. Its square, below 2^-36, is left out. A value of 0 has nothing to
-// correct, and its v - m may be infinite.
+// e^(v - m) as value * (1 + lost): where the plan is careful, `lost` is what rounding took from v - m, of
+// which the exponential makes a relative error. Its square, below 2^-36, is left out. A value of 0 has
+// nothing to correct, and its v - m may be infinite.
 template <typename C>
 struct power {
   C value, lost;

@@ -19,15 +19,13 @@ bool allowed_in_place(const named_view &out, const named_view &in, std::initiali
 }  // namespace
 
 result<void> want_outputs_apart(const tensors &t, std::initializer_list<in_place> allowed) {
-  bool backward = t.present[op_dy] || t.present[op_dx] || t.present[op_d_lse] || t.wants_mask || t.wants_slopes ||
-                  t.wants_sink || t.wants_temperature;
   named_view outputs[8], inputs[operands];
   int writes = 0, reads = 0;
   for (const operand_rule &rule : rules) {
     if (!t.present[rule.which]) continue;
-    bool written = backward ? rule.which == op_dx
-                            : rule.which == op_y || rule.which == op_lse || rule.which == op_max;
-    (written ? outputs[writes++] : inputs[reads++]) = {&t.of[rule.which], rule.name, rule.which};
+    bool written =
+        t.backward ? rule.which == op_dx : rule.which == op_y || rule.which == op_lse || rule.which == op_max;
+    (written ? outputs[writes++] : inputs[reads++]) = {&t.of[rule.which], name_of(rule, t), rule.which};
   }
   if (t.wants_mask) outputs[writes++] = {&t.d_mask, "desc.d_mask", operands};
   if (t.wants_slopes) outputs[writes++] = {&t.d_slopes, "desc.d_slopes", operands};

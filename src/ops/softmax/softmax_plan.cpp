@@ -1,5 +1,5 @@
-// softmax_plan.cpp: make_plan() of the forward direction and what both directions check alike. Pure: descriptor, views
-// and machine in, a plan or the reason against it out.
+// softmax_plan.cpp: make_plan() of the forward direction and what both directions check alike. Pure:
+// descriptor, views and machine in, a plan or the reason against it out.
 #include <algorithm>
 #include <cmath>
 
@@ -25,19 +25,23 @@ constexpr int64_t largest_offset = int64_t(1) << 61;  // p(i) stays inside int64
 
 // What a body takes at a time.
 constexpr int64_t task_bytes = 128 << 10;
-// Results larger than this are written past the caches, which spares reading each line before it is overwritten.
+// Results larger than this are written past the caches, which spares reading each line before it is
+// overwritten.
 constexpr int64_t cached_bytes = 4 << 20;
 // Elements of a tile, so that two stay in a core's second-level cache.
-constexpr int64_t tile_elements = 64 << 10;
+constexpr int64_t tile_elements = 128 << 10;
 // Exponentials of a row that are kept between its two loops: with the row itself they fill such a cache.
 constexpr int64_t kept_bytes = 1 << 20;
 static_assert(kept_bytes / 4 <= most_chunks * chunk);
-// A second thread brings nothing below this: some microseconds of work.
-constexpr int64_t piece_elements = 32 << 10;
+// Waking threads twice takes longer than one thread needs for the first; what each is woken for at least.
+constexpr int64_t one_thread_elements = 48 << 10;
+constexpr int64_t thread_elements = 16 << 10;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-bool has_fp32_result(const tensors &t, operand k) { return t.present[k] && same(t.of[k].dtype, dtype_of<float>); }
+bool has_fp32_result(const tensors &t, operand k) {
+  return t.present[k] && same(t.of[k].dtype, dtype_of<float>);
+}
 
 // Rows of x stand side by side: one step along the last joined axis is one element, in x and in y.
 bool rows_side_by_side(const plan &p) {
@@ -52,11 +56,13 @@ void choose_cpu(plan &p, int32_t width) {
   if (rows_side_by_side(p)) {
     int64_t side = p.space.extent[p.space.axes - 1], length = std::min(p.n, chunk);
     p.how = variant::columns;
-    p.tile = std::min(std::clamp<int64_t>(tile_elements / length / 16 * 16, 16, 256), ceil_div(side, 16) * 16);
+    p.tile =
+        std::min(std::clamp<int64_t>(tile_elements / length / 16 * 16, 16, 256), ceil_div(side, 16) * 16);
     p.tasks = std::min<int64_t>(width, p.space.rows / side * ceil_div(side, p.tile));
     return;
   }
-  int64_t bodies = std::clamp<int64_t>(p.space.rows * p.n / piece_elements, 1, width);
+  int64_t elements = p.space.rows * p.n;
+  int64_t bodies = elements < one_thread_elements ? 1 : std::min<int64_t>(width, elements / thread_elements);
   if (bodies > 1 && p.space.rows < 4 * bodies && p.n >= 4 * chunk) {
     p.how = variant::pieces;
     int64_t chunks = chunks_of(p.n);
@@ -66,7 +72,8 @@ void choose_cpu(plan &p, int32_t width) {
   }
   p.how = variant::rows;
   p.keeps_exponentials = p.has(op_y) && !p.does.log && p.n > chunk && p.n * (p.wide ? 8 : 4) <= kept_bytes;
-  p.per_task = std::clamp<int64_t>(task_bytes / row_bytes, 1, std::max<int64_t>(1, p.space.rows / (4 * bodies)));
+  p.per_task =
+      std::clamp<int64_t>(task_bytes / row_bytes, 1, std::max<int64_t>(1, p.space.rows / (4 * bodies)));
   p.tasks = std::min(bodies, ceil_div(p.space.rows, p.per_task));
 }
 
@@ -83,14 +90,16 @@ result<effects> read_effects(double scale, double softcap, int32_t log, int32_t 
   if (!(std::fabs(scale) <= largest))
     return fail(SLUICE_INVALID_ARGUMENT, "desc.scale is %g, want a finite number in the compute type", scale);
   if (!(softcap >= 0 && softcap <= largest))
-    return fail(SLUICE_INVALID_ARGUMENT, "desc.softcap is %g, want a finite number >= 0 in the compute type", softcap);
+    return fail(SLUICE_INVALID_ARGUMENT, "desc.softcap is %g, want a finite number >= 0 in the compute type",
+                softcap);
   if (auto r = want_flag_value(log, "log"); !r) return r.error();
   if (empty_row < 0 || empty_row > SLUICE_EMPTY_ROW_UNIFORM)
     return fail(SLUICE_INVALID_ARGUMENT, "desc.empty_row is %d, want 0 to 2", empty_row);
   if (auto r = want_flag_value(causal, "causal"); !r) return r.error();
   if (auto r = want_flag_value(diagonal, "diagonal"); !r) return r.error();
   if (offset < -largest_offset || offset > largest_offset)
-    return fail(SLUICE_INVALID_ARGUMENT, "desc.diagonal_offset is %lld, want at most 2^61 either way", (long long)offset);
+    return fail(SLUICE_INVALID_ARGUMENT, "desc.diagonal_offset is %lld, want at most 2^61 either way",
+                (long long)offset);
   if (window < 0 || window > largest_offset)
     return fail(SLUICE_INVALID_ARGUMENT, "desc.window is %lld, want 0 to 2^61", (long long)window);
   effects does = {};
@@ -107,7 +116,9 @@ result<effects> read_effects(double scale, double softcap, int32_t log, int32_t 
 bool computes_in_double(const tensors &t) {
   for (int k = 0; k < operands; ++k)
     if (t.present[k] && same(t.of[k].dtype, dtype_of<double>)) return true;
-  return false;
+  auto is_double = [](bool wanted, const view &v) { return wanted && same(v.dtype, dtype_of<double>); };
+  return is_double(t.wants_mask, t.d_mask) || is_double(t.wants_slopes, t.d_slopes) ||
+         is_double(t.wants_sink, t.d_sink) || is_double(t.wants_temperature, t.d_temperature);
 }
 
 result<void> lay_out(const tensors &t, operand reference, const char *name, bool bottom_right, plan &p) {
@@ -127,10 +138,12 @@ result<void> lay_out(const tensors &t, operand reference, const char *name, bool
     int64_t seen[max_axes] = {};
     result<void> fits;
     switch (rule.shape) {
-      case shaped::like_x: fits = want_shape(v, rule.name, x.shape, x.axes); break;
-      case shaped::like_row: fits = want_shape(v, rule.name, x.shape, leading); break;
-      case shaped::against_x: fits = broadcast(v, rule.name, name, x.shape, x.axes, seen); break;
-      case shaped::against_row: fits = broadcast(v, rule.name, "the rows", x.shape, leading, seen); break;
+      case shaped::like_x: fits = want_shape(v, name_of(rule, t), x.shape, x.axes); break;
+      case shaped::like_row: fits = want_shape(v, name_of(rule, t), x.shape, leading); break;
+      case shaped::against_x: fits = broadcast(v, name_of(rule, t), name, x.shape, x.axes, seen); break;
+      case shaped::against_row:
+        fits = broadcast(v, name_of(rule, t), "the rows", x.shape, leading, seen);
+        break;
     }
     if (!fits) return fits;
     bool exact = rule.shape == shaped::like_x || rule.shape == shaped::like_row;
@@ -145,8 +158,9 @@ result<void> lay_out(const tensors &t, operand reference, const char *name, bool
   auto space = join_axes<operands>(leading, x.shape, stride);
   if (!space) return space.error();
   p.space = *space;
-  p.shapes_x = p.does.softcap != 0 || p.does.causal || p.does.window || t.present[op_mask] || t.present[op_keep] ||
-               t.present[op_lengths] || t.present[op_slopes] || t.present[op_temperature];
+  p.shapes_x = p.does.softcap != 0 || p.does.causal || p.does.window || t.present[op_mask] ||
+               t.present[op_keep] || t.present[op_lengths] || t.present[op_slopes] ||
+               t.present[op_temperature];
   return {};
 }
 
@@ -159,9 +173,11 @@ result<plan> make_plan(const sluice_softmax_desc &desc, const tensors &t, machin
   p.does = *does;
   if (desc.accuracy < 0 || desc.accuracy > SLUICE_ACCURACY_HIGH)
     return fail(SLUICE_INVALID_ARGUMENT, "desc.accuracy is %d, want 0 or 1", desc.accuracy);
-  if (desc.reserved0 != 0) return fail(SLUICE_INVALID_ARGUMENT, "desc.reserved0 is %d, want 0", desc.reserved0);
-  // The rounding of v - m moves every term by up to |v - m| / 2 ulp, and where many small terms make the sum, the sum by
-  // several: more than the largest probabilities may be off by, whatever `accuracy` says. Only 16-bit results hide it.
+  if (desc.reserved0 != 0)
+    return fail(SLUICE_INVALID_ARGUMENT, "desc.reserved0 is %d, want 0", desc.reserved0);
+  // The rounding of v - m moves every term by up to |v - m| / 2 ulp, and where many small terms make the sum,
+  // the sum by several: more than the largest probabilities may be off by, whatever `accuracy` says. Only
+  // 16-bit results hide it.
   p.does.careful = !p.wide && (has_fp32_result(t, op_y) || has_fp32_result(t, op_lse));
   if (!t.present[op_y] && !t.present[op_lse] && !t.present[op_max])
     return fail(SLUICE_INVALID_ARGUMENT, "y is NULL, want an output here or in desc.lse or desc.max");

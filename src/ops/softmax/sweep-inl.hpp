@@ -1,8 +1,9 @@
-// sweep-inl.hpp: the loops of softmax. sweep() reads a chunk into its (maximum, sum) and leaves e^(v - m) behind;
-// emit_scaled() and emit_log() write y. Compiled once for each instruction set.
+// sweep-inl.hpp: the loops of softmax. sweep() reads a chunk into its (maximum, sum) and leaves e^(v - m)
+// behind; emit_scaled() and emit_log() write y. Compiled once for each instruction set.
 //
-// The order of additions is the same for every vector length, stride and thread: element j belongs to lane j mod 16;
-// four elements of a lane that stand 16 apart are added as (a + b) + (c + d), and such sums are added up in double.
+// The order of additions is the same for every vector length, stride and thread: element j belongs to lane j
+// mod 16; four elements of a lane that stand 16 apart are added as (a + b) + (c + d), and such sums are added
+// up in double.
 #if defined(SLUICE_SOFTMAX_SWEEP_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef SLUICE_SOFTMAX_SWEEP_INL
 #undef SLUICE_SOFTMAX_SWEEP_INL
@@ -24,8 +25,8 @@ inline constexpr int64_t block = 64;
 template <typename C>
 struct sixteen {
   static constexpr int lanes = int(hn::MaxLanes(simd::full<C>()));
-  static constexpr int vectors = 16 / lanes;       // of 16 elements
-  static constexpr int all = 4 * vectors;          // of a block
+  static constexpr int vectors = 16 / lanes; // of 16 elements
+  static constexpr int all = 4 * vectors; // of a block
 };
 
 // A fixed tree over the lanes.
@@ -75,7 +76,8 @@ class block_sum<float> {
   HWY_INLINE double total() const {
     const simd::full<double> dd;
     alignas(64) double lane[16];
-    for (int k = 0; k < sixteen<double>::vectors; ++k) hn::Store(sum[k], dd, lane + k * sixteen<double>::lanes);
+    for (int k = 0; k < sixteen<double>::vectors; ++k)
+      hn::Store(sum[k], dd, lane + k * sixteen<double>::lanes);
     return add_lanes(lane);
   }
   HWY_INLINE block_sum() {
@@ -135,8 +137,8 @@ class lane_sums<float> {
   }
   HWY_INLINE void total(double *out) const {
     for (int part = 0; part < parts; ++part)
-      hn::StoreU(add_lane_vectors([&](int l) HWY_ATTR { return sum[parts * l + part]; }), simd::full<double>(),
-                 out + part * sixteen<double>::lanes);
+      hn::StoreU(add_lane_vectors([&](int l) HWY_ATTR { return sum[parts * l + part]; }),
+                 simd::full<double>(), out + part * sixteen<double>::lanes);
   }
 
  private:
@@ -153,7 +155,8 @@ class lane_sums<double> {
   }
   HWY_INLINE void add(int lane, hn::Vec<simd::full<double>> t) { add_exactly(sum[lane], lost[lane], t); }
   HWY_INLINE void total(double *out) const {
-    hn::StoreU(add_lane_vectors([&](int l) HWY_ATTR { return hn::Add(sum[l], lost[l]); }), simd::full<double>(), out);
+    hn::StoreU(add_lane_vectors([&](int l) HWY_ATTR { return hn::Add(sum[l], lost[l]); }),
+               simd::full<double>(), out);
   }
 
  private:
@@ -168,11 +171,11 @@ HWY_INLINE hn::Vec<D> exp_of(D d, hn::Vec<D> v, hn::Vec<D> m) {
   return simd::exp_below(d, difference);
 }
 
-// What is read after this piece, so that it is on its way by then. Into the second-level cache: the first has no room
-// for two rows and their exponentials.
+// What is read after this piece, so that it is on its way by then. Into the second-level cache: the first has
+// no room for two rows and their exponentials.
 struct ahead {
-  const char *at = nullptr;  // nullptr: nothing
-  int64_t element = 0;       // bytes
+  const char *at = nullptr; // nullptr: nothing
+  int64_t element = 0; // bytes
   HWY_INLINE void block_at(int64_t i) const {
     if (!at) return;
     for (int64_t b = 0; b < block * element; b += 64) __builtin_prefetch(at + i * element + b, 0, 2);
@@ -201,8 +204,8 @@ struct reader {
   }
 };
 
-// (maximum, sum of e^(v - maximum)) of scale * v[0, n), n <= chunk, and the terms into e, which has room for whole
-// blocks and may be v; nullptr: not kept.
+// (maximum, sum of e^(v - maximum)) of scale * v[0, n), n <= chunk, and the terms into e, which has room for
+// whole blocks and may be v; nullptr: not kept.
 template <typename C, bool careful, bool scales, typename T>
 pair sweep(const T *v, int64_t n, C scale, C *e, ahead soon) {
   const simd::full<C> d;
@@ -216,7 +219,8 @@ pair sweep(const T *v, int64_t n, C scale, C *e, ahead soon) {
     for (int k = 0; k < all; ++k) most[k % 4] = hn::Max(most[k % 4], read(v + i + k * lanes));
   for (int64_t i = whole; i < n; i += lanes) most[0] = hn::Max(most[0], read(v + i, n - i));
   // Adding 0 makes -0 and +0, which a maximum may confuse, the same.
-  const C m = hn::GetLane(hn::MaxOfLanes(d, hn::Max(hn::Max(most[0], most[1]), hn::Max(most[2], most[3])))) + C(0);
+  const C m =
+      hn::GetLane(hn::MaxOfLanes(d, hn::Max(hn::Max(most[0], most[1]), hn::Max(most[2], most[3])))) + C(0);
 
   // Nothing but -inf: against 0 every term is 0, where -inf - -inf would be NaN.
   const auto base = hn::Set(d, m == lowest<C> ? C(0) : m);
@@ -241,7 +245,8 @@ pair sweep(const T *v, int64_t n, C scale, C *e, ahead soon) {
   return {double(m), sum.total()};
 }
 
-// y[i] = f(i) for [0, n): f(i) a vector, f(i, count) one whose first `count` lanes matter. past_caches: y is not read soon.
+// y[i] = f(i) for [0, n): f(i) a vector, f(i, count) one whose first `count` lanes matter. past_caches: y is
+// not read soon.
 template <typename C, typename Out, typename F>
 HWY_INLINE void write_row(int64_t n, Out *y, bool past_caches, ahead soon, F &&f) {
   const simd::full<C> d;
@@ -251,7 +256,7 @@ HWY_INLINE void write_row(int64_t n, Out *y, bool past_caches, ahead soon, F &&f
     if (i < end) simd::store_first(d, f(i, size_t(end - i)), y + i, size_t(end - i));
   };
   int64_t i = 0;
-  if (past_caches) {  // up to where y stands on a line of the cache
+  if (past_caches) { // up to where y stands on a line of the cache
     i = std::min(n, int64_t((64 - reinterpret_cast<uintptr_t>(y) % 64) % 64 / sizeof(Out)));
     up_to(0, i);
     for (; i + block <= n; i += block) {
@@ -270,7 +275,8 @@ template <typename C, typename Out>
 void emit_scaled(const C *e, int64_t n, C factor, Out *y, bool past_caches, ahead soon) {
   const simd::full<C> d;
   const auto by = hn::Set(d, factor);
-  write_row<C>(n, y, past_caches, soon, [&](int64_t i, size_t = 0) HWY_ATTR { return hn::Mul(hn::LoadU(d, e + i), by); });
+  write_row<C>(n, y, past_caches, soon,
+               [&](int64_t i, size_t = 0) HWY_ATTR { return hn::Mul(hn::LoadU(d, e + i), by); });
 }
 
 // y = (scale * v - m) - log_s; y may be v.
@@ -284,8 +290,8 @@ void emit_log(const T *v, int64_t n, C scale, C m, C log_s, Out *y, bool past_ca
   });
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace sluice::softmax
+} // namespace HWY_NAMESPACE
+} // namespace sluice::softmax
 HWY_AFTER_NAMESPACE();
 
 #endif

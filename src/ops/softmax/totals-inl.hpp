@@ -1,5 +1,5 @@
-// totals-inl.hpp: from the pairs of a row's chunks to what every column of y needs, and the run-time choices (dtype, form)
-// turned into types. Compiled once for each instruction set.
+// totals-inl.hpp: from the pairs of a row's chunks to what every column of y needs, and the run-time choices
+// (dtype, form) turned into types. Compiled once for each instruction set.
 #if defined(SLUICE_SOFTMAX_TOTALS_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef SLUICE_SOFTMAX_TOTALS_INL
 #undef SLUICE_SOFTMAX_TOTALS_INL
@@ -80,7 +80,8 @@ void put_row_results(row<C> &r, const total &t) {
   if (r.at[op_max]) put_one(t.empty ? lowest<double> : t.m, r.p.dtype[op_max], r.at[op_max]);
 }
 
-// What every column of y holds where that does not depend on x: a poisoned or an empty row, or excluded columns.
+// What every column of y holds where that does not depend on x: a poisoned or an empty row, or excluded
+// columns.
 template <typename C>
 C constant_of(const plan &p, const total &t) {
   double none = p.does.log ? lowest<double> : 0.0;
