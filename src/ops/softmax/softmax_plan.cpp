@@ -34,7 +34,7 @@ constexpr int64_t tile_elements = 128 << 10;
 constexpr int64_t kept_bytes = 1 << 20;
 static_assert(kept_bytes / 4 <= most_chunks * chunk);
 // Waking threads twice takes longer than one thread needs for the first; what each is woken for at least.
-constexpr int64_t one_thread_elements = 48 << 10;
+constexpr int64_t one_thread_elements = 32 << 10;
 constexpr int64_t thread_elements = 16 << 10;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
