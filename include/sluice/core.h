@@ -135,7 +135,8 @@ SLUICE_API sluice_status sluice_context_create(const sluice_context_desc *desc, 
 /** [no capture] Loads every kernel of an operation, so that no later call loads code. A promise about
  *  latency: operations work without it. Does nothing on a CPU context.
  *  @param[in] context the context.
- *  @param[in] op an operation's name; NULL: all of them. */
+ *  @param[in] op an operation's name; NULL: all of them.
+ *  @return SLUICE_OK, or why not. */
 SLUICE_API sluice_status sluice_context_warm(const sluice_context *context, const char *op);
 /** Ends a context. Never waits; any thread, any order. @param[in] context NULL does nothing. */
 SLUICE_API void sluice_context_destroy(sluice_context *context);

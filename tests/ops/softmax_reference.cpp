@@ -68,7 +68,7 @@ softmax_row make_row(const softmax_reference &ref, int64_t r) {
   row.temperature = temperature;
   row.sink = in.sink ? C(per_row(in.sink, row_shape, r, 0)) : -infinity;
   row.m = row.sink;
-  row.nan = std::isnan(row.sink);
+  row.nan = std::isnan(row.sink) || row.sink == infinity;
   for (int64_t j = 0; j < n; ++j) {
     int64_t distance = j > p ? j - p : p - j;
     row.slope_steps[size_t(j)] = C(distance);
@@ -164,9 +164,10 @@ void softmax_reference::add_y(const softmax_row &row, dtype type, with_bound &ou
 
 void softmax_reference::add_lse(const softmax_row &row, with_bound &out) const {
   real value = row.nan ? not_a_number : row.empty ? -infinity : row.m + std::log(row.s);
+  real measure = std::max(real(1), std::fabs(value));
+  if (compute == dtype::f64) measure = std::max(measure, std::fabs(row.m));
   out.values.push_back(value);
-  out.allowed.push_back(
-      std::isfinite(value) ? 4 * ulp(compute, std::max(real(1), std::fabs(value))) + row.slack : 0);
+  out.allowed.push_back(std::isfinite(value) ? 4 * ulp(compute, measure) + row.slack : 0);
 }
 
 // No tolerance: m is one of the logits, whose every rounding is written down.

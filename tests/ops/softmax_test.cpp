@@ -186,12 +186,12 @@ TEST_P(softmax, sink) {
   run({.name = "sink per head", .shape = small, .sink = per_head, .lse = true, .max = true});
   run({.name = "sink, log", .shape = small, .desc = {.log = 1}, .sink = per_row, .lse = true, .max = true});
   run({.name = "sinks of every kind",
-       .shape = {5, 8},
+       .shape = {6, 8},
        .desc = {.empty_row = SLUICE_EMPTY_ROW_UNIFORM},
-       .sink = shape_list{5},
+       .sink = shape_list{6},
        .lse = true,
        .max = true,
-       .edit = [](softmax_inputs &in) { in.sink->values = {-infinity, 100, -1000, not_a_number, 0}; }});
+       .edit = [](softmax_inputs &in) { in.sink->values = {-infinity, 100, -1000, not_a_number, 0, infinity}; }});
   run({.name = "sink in rows that are empty without it",
        .shape = {2, 8},
        .keep = shape_list{8},

@@ -114,7 +114,8 @@ typedef struct sluice_softmax_desc {
  *  @param[in] x as for sluice_softmax.
  *  @param[in] y as for sluice_softmax.
  *  @param[out] bytes wanted at 256-byte alignment; on the CPU 0 for rows of at most 4096 columns that lie one
- *  after the other, on CUDA always 0. */
+ *    after the other, on CUDA always 0.
+ *  @return what sluice_softmax would answer for these arguments. */
 SLUICE_API sluice_status sluice_softmax_workspace(const sluice_context *context,
                                                   const sluice_softmax_desc *desc, const sluice_tensor *x,
                                                   const sluice_tensor *y, size_t *bytes);
@@ -186,7 +187,8 @@ typedef struct sluice_softmax_backward_desc {
  *  @param[in] desc as for sluice_softmax_backward.
  *  @param[in] dy as for sluice_softmax_backward.
  *  @param[in] dx as for sluice_softmax_backward.
- *  @param[out] bytes wanted at 256-byte alignment. */
+ *  @param[out] bytes wanted at 256-byte alignment.
+ *  @return what sluice_softmax_backward would answer for these arguments. */
 SLUICE_API sluice_status sluice_softmax_backward_workspace(const sluice_context *context,
                                                            const sluice_softmax_backward_desc *desc,
                                                            const sluice_tensor *dy, const sluice_tensor *dx,
