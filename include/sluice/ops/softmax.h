@@ -130,7 +130,8 @@ SLUICE_API sluice_status sluice_softmax_workspace(const sluice_context *context,
  *  @param[in] workspace memory of sluice_softmax_workspace's size, 256-byte aligned, contents undefined
  *  before and after. NULL where bytes are wanted: hooks.alloc, or SLUICE_WORKSPACE_TOO_SMALL without one.
  *  @param[in] workspace_bytes its size.
- *  @param[in] stream where to enqueue; NULL on a CPU context. */
+ *  @param[in] stream where to enqueue; NULL on a CPU context.
+ *  @return SLUICE_OK, or a status whose class and text say which argument does not fit. */
 SLUICE_API sluice_status sluice_softmax(const sluice_context *context, const sluice_softmax_desc *desc,
                                         const sluice_tensor *x, const sluice_tensor *y, void *workspace,
                                         size_t workspace_bytes, sluice_stream stream);
@@ -202,7 +203,8 @@ SLUICE_API sluice_status sluice_softmax_backward_workspace(const sluice_context 
  *    strides). NULL where desc asks for another gradient.
  *  @param[in] workspace as for sluice_softmax.
  *  @param[in] workspace_bytes its size.
- *  @param[in] stream where to enqueue; NULL on a CPU context. */
+ *  @param[in] stream where to enqueue; NULL on a CPU context.
+ *  @return SLUICE_OK, or a status whose class and text say which argument does not fit. */
 SLUICE_API sluice_status sluice_softmax_backward(const sluice_context *context,
                                                  const sluice_softmax_backward_desc *desc,
                                                  const sluice_tensor *dy, const sluice_tensor *dx,
