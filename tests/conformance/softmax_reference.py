@@ -68,7 +68,9 @@ class Row:
         self.sink = float(real(per_row["sink"])) if "sink" in per_row else -INF
         self.temperature = float(real(per_row.get("temperature", 1)))
         counted = [v for v in self.v if v is not None]
-        self.nan = math.isnan(self.sink) or self.sink == INF or any(math.isnan(v) or v == INF for v in counted)
+        self.nan = (
+            math.isnan(self.sink) or self.sink == INF or any(math.isnan(v) or v == INF for v in counted)
+        )
         self.m = NAN if self.nan else max([self.sink, *counted])
         self.empty = self.m == -INF
         if not self.nan and not self.empty:

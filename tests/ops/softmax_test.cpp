@@ -191,7 +191,9 @@ TEST_P(softmax, sink) {
        .sink = shape_list{6},
        .lse = true,
        .max = true,
-       .edit = [](softmax_inputs &in) { in.sink->values = {-infinity, 100, -1000, not_a_number, 0, infinity}; }});
+       .edit = [](softmax_inputs &in) {
+         in.sink->values = {-infinity, 100, -1000, not_a_number, 0, infinity};
+       }});
   run({.name = "sink in rows that are empty without it",
        .shape = {2, 8},
        .keep = shape_list{8},
