@@ -66,4 +66,13 @@ void check_all_modes(const op_case &c, int32_t device);
 // 1 by default; SLUICE_TEST_THIN=k runs every k-th of a long list, for builds that are many times slower.
 int64_t thinning();
 
+// Every k-th of a list, and its last.
+template <typename T>
+std::vector<T> thin(const std::vector<T> &list) {
+  std::vector<T> kept;
+  for (size_t i = 0; i < list.size(); ++i)
+    if (i % size_t(thinning()) == 0 || i + 1 == list.size()) kept.push_back(list[i]);
+  return kept;
+}
+
 } // namespace sluice::test

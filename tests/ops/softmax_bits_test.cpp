@@ -93,7 +93,7 @@ TEST_P(softmax_bits, broadcasting_is_repetition) {
 
 // What is neutral in arithmetic changes no bit, though it takes other paths through the code.
 TEST_P(softmax_bits, neutral_effects) {
-  for (int64_t n : {3, 37, 4097, 17000}) {
+  for (int64_t n : thin<int64_t>({3, 37, 4097, 17000})) {
     softmax_spec plain = {.name = "plain", .shape = {2, n}};
     bit_list want = y(plain);
     auto check = [&](softmax_spec spec) {
@@ -128,7 +128,7 @@ TEST_P(softmax_bits, neutral_effects) {
 }
 
 TEST_P(softmax_bits, lse_does_not_depend_on_y) {
-  for (int64_t n : {1, 64, 5000, 20000}) {
+  for (int64_t n : thin<int64_t>({1, 64, 5000, 20000})) {
     softmax_spec spec = {.name = "lse", .shape = {3, n}, .keep = shape_list{n}, .lse = true, .max = true};
     softmax_spec without = spec;
     without.y = false;
@@ -142,7 +142,7 @@ TEST_P(softmax_bits, lse_does_not_depend_on_y) {
 
 // A row's bits do not depend on which rows stand beside it, nor on how many.
 TEST_P(softmax_bits, one_row_among_many) {
-  for (int64_t n : {5, 129, 4097, 20000}) {
+  for (int64_t n : thin<int64_t>({5, 129, 4097, 20000})) {
     int64_t rows = n > 4000 ? 9 : 200;
     op_case c = make_case({.name = "many", .shape = {rows, n}, .lse = true, .expect = false}, types());
     results base = perform(c, device());

@@ -19,8 +19,9 @@ TEST_P(softmax_sizes, every_short_row) {
 }
 
 TEST_P(softmax_sizes, long_rows) {
-  for (int64_t n : {71,   127,  128,  129,  255,  256,  257,  511,   513,   1000,  1023,  1025,  2047,
-                    2049, 4095, 4096, 4097, 8191, 8192, 8193, 12287, 12289, 12345, 16385, 128255}) {
+  for (int64_t n :
+       thin<int64_t>({71,   127,  128,  129,  255,  256,  257,  511,   513,   1000,  1023,  1025,  2047,
+                      2049, 4095, 4096, 4097, 8191, 8192, 8193, 12287, 12289, 12345, 16385, 128255})) {
     bool very_long = n > 100000;
     op_case c = make_case({.name = "long",
                            .shape = {very_long ? 1 : 2, n},
@@ -61,7 +62,8 @@ TEST_P(softmax_sizes, many_axes_that_join) {
 }
 
 TEST_P(softmax_sizes, nothing_to_do) {
-  for (const shape_list &shape : {shape_list{0}, {0, 5}, {5, 0}, {2, 0, 3}, {0, 0}, {3, 2, 0}, {0, 100000}}) {
+  for (const shape_list &shape :
+       thin<shape_list>({shape_list{0}, {0, 5}, {5, 0}, {2, 0, 3}, {0, 0}, {3, 2, 0}, {0, 100000}})) {
     softmax_spec spec = {
         .name = "empty", .shape = shape, .mask = shape_list{shape.back()}, .lse = true, .max = true};
     check_all_modes(make_case(spec, types()), device());
@@ -98,7 +100,7 @@ TEST_P(softmax_sizes, many_rows) {
 // The same, laid out with another axis contiguous: what softmax over a channel axis looks like.
 TEST_P(softmax_sizes, columns_across_memory) {
   for (const shape_list &shape :
-       {shape_list{300, 50}, {64, 33}, {5, 40, 70}, {1025, 9}, {16, 4100}, {3, 7, 9000}}) {
+       thin<shape_list>({shape_list{300, 50}, {64, 33}, {5, 40, 70}, {1025, 9}, {16, 4100}, {3, 7, 9000}})) {
     op_case c =
         make_case({.name = "across", .shape = shape, .mask = shape_list{shape.back()}, .lse = true}, types());
     results base = perform(c, device());
@@ -122,7 +124,7 @@ INSTANTIATE_TEST_SUITE_P(all, softmax_sizes,
 class softmax_dtypes : public softmax_suite {};
 
 TEST_P(softmax_dtypes, pairs) {
-  for (int64_t n : {1, 31, 64, 1000, 5000})
+  for (int64_t n : thin<int64_t>({1, 31, 64, 1000, 5000}))
     for (int32_t log : {0, 1}) {
       op_case c = make_case({.name = "pair", .shape = {3, n}, .desc = {.log = log}, .lse = true, .max = true},
                             types());

@@ -33,8 +33,10 @@ inline std::string name_of(const testing::TestParamInfo<softmax_param> &info) {
 
 inline std::vector<softmax_param> on_all_devices(const std::vector<softmax_types> &list) {
   std::vector<softmax_param> params;
+  // Where even a k-th of the work is much, every other list of dtypes has to do.
+  size_t step = thinning() >= 16 ? 2 : 1;
   for (int32_t device : {cpu, cuda})
-    for (const softmax_types &types : list) params.push_back({device, types});
+    for (size_t i = 0; i < list.size(); i += step) params.push_back({device, list[i]});
   return params;
 }
 
