@@ -52,6 +52,8 @@ def run(
     try:
         plan = idle.pop()
     except IndexError:
+        plan = None
+    if plan is None:  # not above, lest its errors come with the IndexError as their context
         plan = Plan(recipe, options, slots, geometries, context)
     plan.prepare(arrays, addresses, stream)
     plan.call(workspace, context, _scratch)
@@ -103,6 +105,8 @@ def repeatable(*values: str) -> Callable[[Function], Function]:
                 idle = known.get(key, _NONE)
                 plan = idle.pop()
             except (IndexError, TypeError):  # there is none; a value that cannot be looked up
+                plan = None
+            if plan is None:
                 note = partial(_learn, known, key)
                 return function(x, out=out, _run=partial(run, note=note), **options)
             c_function, arguments, words, target = plan.bare

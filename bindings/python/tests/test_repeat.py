@@ -47,6 +47,7 @@ def same(y, x):
 def refusal(*arrays, **options):
     with pytest.raises(sluice.Error) as refused:
         sluice.softmax(*arrays, **options)
+    assert refused.value.__context__ is None or refused.value.__suppress_context__
     return type(refused.value), refused.value.code, str(refused.value)
 
 
@@ -332,7 +333,7 @@ def between_its_steps(call, do, steps=("opcode", "line")):
     def trace(frame, event, _):
         if inside or frame.f_code is not sluice.softmax.__code__:
             return None
-        frame.f_trace_opcodes = True
+        frame.f_trace_opcodes = "opcode" in steps
         if event in steps:
             inside.append(True)
             try:
