@@ -17,7 +17,7 @@ assert "numpy" not in sys.modules, "import sluice imported numpy"
 print(taken * 1e3)
 """
 
-# `out=` and arrays that keep their shape: the geometry is read once.
+# `out=` and arrays that keep their shape: the call is prepared once.
 CALL = """
 import statistics, time
 import numpy as np
