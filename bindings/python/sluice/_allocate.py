@@ -32,7 +32,10 @@ def maker(like: View, shape: tuple[int, ...], dtype: str) -> tuple[Maker, Callab
         return _cupy(like, shape, dtype), None
     if like.library == "jax":
         if not host:
-            raise TypeError("sluice: outputs on a GPU cannot be written into jax arrays; use sluice.jax")
+            raise TypeError(
+                "sluice: jax arrays never change, so outputs on a GPU cannot be written into them; pass out=,"
+                " such as an array of CuPy's or torch's"
+            )
         return _jax(shape, dtype)
     if like.library == "buffer":
         return _buffer(like, shape, dtype), None

@@ -61,7 +61,9 @@ def _choose(array: Any) -> Reader:
     if isinstance(array, Real) and not isinstance(array, bool):
         return read_number
     if any(library == "jax" and name == "Tracer" for library, name in ancestors):
-        raise TypeError("sluice: a traced jax array has no memory yet; inside jax.jit use sluice.jax")
+        raise TypeError(
+            "sluice: a traced jax array has no memory yet; call sluice outside jax.jit or by jax.pure_callback"
+        )
     if hasattr(array, "__dlpack__"):
         return _exchange.read_dlpack
     if hasattr(array, "__cuda_array_interface__"):
@@ -130,7 +132,8 @@ def numpy_view(shape: Any, strides: Any, dtype: Any, writeable: bool) -> View:
 def read_torch(tensor: Any, geometries: list[Geometry], holds: list[Any]) -> int:
     if tensor.requires_grad and sys.modules["torch"].is_grad_enabled():
         raise TypeError(
-            "sluice: the tensor requires grad, which only sluice.torch follows; or pass x.detach()"
+            "sluice: the tensor requires grad, which sluice does not follow; pass x.detach(), and see"
+            " softmax_backward for gradients"
         )
     negated = tensor.is_neg()
     geometries.append((torch_view, tensor.shape, tensor.stride(), tensor.dtype, tensor.device, negated))
