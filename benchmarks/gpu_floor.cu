@@ -18,7 +18,7 @@ enum class mix {
   read_only
 };
 
-// Lengths are in vectors of 16 bytes. Of the tiles of `to` (read_only: of a), a share of 2^-32 ths also reads a tile of
+// Lengths are in vectors of 16 bytes. Of the tiles of `to` (read_only: of a), share / 2^32 also read a tile of
 // `extra`, evenly spread.
 struct job {
   uint4 *to;

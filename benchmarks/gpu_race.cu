@@ -79,6 +79,9 @@ gpu::gpu(int ordinal) {
   multiprocessors = facts.multiProcessorCount;
   l2_bytes = facts.l2CacheSize;
   must_cuda(cudaStreamCreate(&stream));
+  int version = 0;
+  must_cuda(cudaRuntimeGetVersion(&version));
+  runtime = std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 
   gpu_memory some(size_t(1) << 30);
   char *p = some.take(1 << 30);

@@ -20,7 +20,7 @@ struct gpu {
   ~gpu();
   gpu(const gpu &) = delete;
 
-  std::string name;
+  std::string name, runtime; // runtime: CUDA's version, "13.0"
   int multiprocessors = 0;
   int64_t l2_bytes = 0;
   cudaStream_t stream = nullptr;

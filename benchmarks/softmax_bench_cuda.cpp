@@ -180,7 +180,7 @@ int softmax_on_gpu(const options &asked) {
   gpu device(0);
   gpu_memory memory(size_t(5) << 30); // two sets of the largest case, 1 GiB a tensor, and its mask
   if (asked.json)
-    record("machine").text("library", sluice_build_info()).text("gpu", device.name).print();
+    record("machine").text("library", sluice_build_info()).text("cuda", device.runtime).print();
   else
     print_head();
   budget allowed = asked.quick ? budget{6, 5, 9} : budget{25, 9, 31};
