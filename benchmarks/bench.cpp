@@ -96,7 +96,7 @@ record &record::number(const char *key, double value) {
 record &record::numbers(const char *key, const std::vector<int64_t> &values) {
   line += ", " + quoted(key) + ": [";
   for (size_t i = 0; i < values.size(); ++i) line += (i ? ", " : "") + std::to_string(values[i]);
-  line += "]";
+  line += ']';
   return *this;
 }
 
