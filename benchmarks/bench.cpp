@@ -96,7 +96,7 @@ record &record::number(const char *key, double value) {
 record &record::numbers(const char *key, const std::vector<int64_t> &values) {
   line += ", " + quoted(key) + ": [";
   for (size_t i = 0; i < values.size(); ++i) line += (i ? ", " : "") + std::to_string(values[i]);
-  line += "]";
+  line += ']';
   return *this;
 }
 
@@ -111,8 +111,8 @@ void outcome::print(bool json) const {
       size_t(std::min_element(floor_times.begin(), floor_times.end(), by_us) - floor_times.begin());
   double floor_us = floor_times[fastest].us;
   if (!json) {
-    std::printf("%-66s %-22s %10.2f %8.2f %10.2f %6.3f %6.2f  %s\n", id.c_str(), variant.c_str(), ours.us,
-                ours.us_spread, floor_us, floor_us / ours.us, double(bytes) / ours.us * 1e-6,
+    std::printf("%-66s %-22s %10.2f %8.2f %10.2f %6.3f %8.1f  %s\n", id.c_str(), variant.c_str(), ours.us,
+                ours.us_spread, floor_us, floor_us / ours.us, double(bytes) / ours.us * 1e-3,
                 floors[fastest].c_str());
     std::fflush(stdout);
     return;
@@ -139,8 +139,8 @@ void outcome::print(bool json) const {
 }
 
 void print_head() {
-  std::printf("%-66s %-22s %10s %8s %10s %6s %6s  %s\n", "case", "variant", "us", "spread", "floor us",
-              "ratio", "TB/s", "floor");
+  std::printf("%-66s %-22s %10s %8s %10s %6s %8s  %s\n", "case", "variant", "us", "spread", "floor us",
+              "ratio", "GB/s", "floor");
 }
 
 }  // namespace bench

@@ -5,6 +5,7 @@ result. The module of an operation, <op>_peers_cuda, has contestants(case), whic
 and {name: reason} of those that are absent.
 """
 
+import contextlib
 import importlib
 import math
 import multiprocessing
@@ -95,13 +96,10 @@ def race(calls, case, quick):
 
 def compile_case(op, case):
     """Fills the compilers' caches on disk; what fails here is reported by the race."""
-    torch.set_num_threads(1)
     calls, _ = importlib.import_module(f"{op}_peers_cuda").contestants(dict(case, buffer_sets=1))
     for call in calls.values():
-        try:
+        with contextlib.suppress(Exception):
             call(0)
-        except Exception:
-            continue
     torch.cuda.synchronize()
     del calls
     torch.cuda.empty_cache()
@@ -113,7 +111,10 @@ def compile_ahead(op, cases):
     if workers < 2:
         return
     with multiprocessing.get_context("spawn").Pool(workers) as pool:
-        pool.starmap(compile_case, [(op, case) for case in cases], chunksize=1)
+        work = pool.starmap_async(compile_case, [(op, case) for case in cases], chunksize=1)
+        # A worker that died is waited for in vain. Without its cache the race compiles by itself.
+        with contextlib.suppress(Exception):
+            work.get(timeout=120)
 
 
 def measure(op, cases, quick):

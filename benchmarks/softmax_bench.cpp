@@ -3,6 +3,7 @@
 #include "softmax_bench.hpp"
 
 #include <cstdio>
+#include <exception>
 
 using bench::options;
 
@@ -14,7 +15,7 @@ int bench::softmax_on_gpu(const options &) {
 }
 #endif
 
-int main(int count, char **arguments) {
+int main(int count, char **arguments) try {
   options asked;
   std::string device;
   bool understood = true;
@@ -33,14 +34,17 @@ int main(int count, char **arguments) {
     else
       understood = false;
   }
-  if (!understood || (device != "" && device != "cpu" && device != "cuda")) {
+  if (!understood || (!device.empty() && device != "cpu" && device != "cuda")) {
     std::fprintf(stderr,
                  "usage: softmax_bench [--device cpu|cuda] [--list] [--case REGEX] [--quick] [--json]\n");
     return 2;
   }
 
-  bool on_gpu = device == "cuda" || (device == "" && bench::gpu_present());
+  bool on_gpu = device == "cuda" || (device.empty() && bench::gpu_present());
   int ran = on_gpu ? bench::softmax_on_gpu(asked) : bench::softmax_on_cpu(asked);
   if (ran == 0) std::fprintf(stderr, "softmax_bench: ran no case; --list names them\n");
   return ran ? 0 : 2;
+} catch (const std::exception &problem) { // a regex that is none, or no memory
+  std::fprintf(stderr, "softmax_bench: %s\n", problem.what());
+  return 2;
 }

@@ -87,6 +87,7 @@ void fill(char *to, int64_t elements, sluice_dtype dtype, uint64_t seed) {
 std::vector<double> read(const void *from, int64_t offset, int64_t count, int64_t stride,
                          sluice_dtype dtype) {
   std::vector<double> values;
+  values.reserve(size_t(count));
   for (int64_t i = 0; i < count; ++i) values.push_back(element(from, offset + i * stride, dtype));
   return values;
 }

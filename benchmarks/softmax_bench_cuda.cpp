@@ -55,6 +55,7 @@ std::vector<double> read(const void *from, int64_t offset, int64_t count, int64_
     must_cuda(cudaMemcpy2D(bytes.data(), size, first, size_t(stride) * size, size, size_t(count),
                            cudaMemcpyDeviceToHost));
   std::vector<double> values;
+  values.reserve(size_t(count));
   for (int64_t i = 0; i < count; ++i) values.push_back(element(bytes.data(), i, dtype));
   return values;
 }
@@ -72,8 +73,8 @@ void run_case(const softmax_case &c, const sluice_context *context, const gpu &d
   char *mask = memory.take(c.mask_elements() * sluice::bytes_of(c.dtype));
   char *lengths = memory.take(c.masked ? c.shape[0] * 4 : 0);
   if (c.masked) {
-    std::vector<int32_t> values;
-    for (int64_t batch = 0; batch < c.shape[0]; ++batch) values.push_back(int32_t(c.length(batch)));
+    std::vector<int32_t> values(size_t(c.shape[0]));
+    for (size_t batch = 0; batch < values.size(); ++batch) values[batch] = int32_t(c.length(int64_t(batch)));
     must_cuda(cudaMemcpy(lengths, values.data(), values.size() * 4, cudaMemcpyHostToDevice));
     fill(mask, c.mask_elements(), c.dtype, 0, device.stream);
     ours.use_effects(mask, lengths);

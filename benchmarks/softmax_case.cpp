@@ -113,13 +113,17 @@ void softmax_call::make_y(void *x, void *scratch, size_t scratch_bytes, sluice_s
 
 // ---- The plan -------------------------------------------------------------------------------------------------------
 
+namespace {
+
 // The one place that knows what a plan may know of the machine.
-static sluice::softmax::machine machine_of(sluice_device device, int32_t width) {
+sluice::softmax::machine machine_of(sluice_device device, int32_t width) {
   sluice::softmax::machine here = {};
   here.cuda = device.type == 2;
   here.width = width;
   return here;
 }
+
+} // namespace
 
 softmax_call::planned softmax_call::plan(int32_t width) const {
   using namespace sluice::softmax;
