@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "core/view.hpp"
+#include "ops/softmax/run.hpp"
 #include "ops/softmax/softmax.hpp"
 
 namespace bench {
@@ -113,25 +114,14 @@ void softmax_call::make_y(void *x, void *scratch, size_t scratch_bytes, sluice_s
 
 // ---- The plan -------------------------------------------------------------------------------------------------------
 
-namespace {
-
-// The one place that knows what a plan may know of the machine.
-sluice::softmax::machine machine_of(sluice_device device, int32_t width) {
-  sluice::softmax::machine here = {};
-  here.cuda = device.type == 2;
-  here.width = width;
-  return here;
-}
-
-} // namespace
-
 softmax_call::planned softmax_call::plan(int32_t width) const {
   using namespace sluice::softmax;
   tensors t;
   auto give = [&](operand k, const sluice_tensor &tensor) {
     t.present[k] = bool(sluice::read_view(&tensor, "operand", device, t.of[k]));
   };
-  machine here = machine_of(device, width);
+  machine here = machine_of(*context);
+  here.width = width;
   if (c.what == work::backward) {
     t.backward = true;
     give(op_y, in), give(op_dy, dy), give(op_dx, out);

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "core/result.hpp"
+#include "core/sides.hpp"
 
 namespace sluice {
 
@@ -37,7 +38,7 @@ inline constexpr sluice_dtype dtype_of<int32_t> = {kind_int, 32, 1};
 template <>
 inline constexpr sluice_dtype dtype_of<int64_t> = {kind_int, 64, 1};
 
-constexpr bool same(sluice_dtype a, sluice_dtype b) {
+SLUICE_BOTH_SIDES constexpr bool same(sluice_dtype a, sluice_dtype b) {
   return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;
 }
 

@@ -26,11 +26,41 @@ result<void> want_ordinal(int32_t ordinal) {
   return {};
 }
 
+// The device's partitions differ from one device to the next of the same kind, so it is asked.
+int32_t clusters_at_once(int blocks, int threads, int64_t shared_bytes) {
+  if (cudaFuncSetAttribute(probe, cudaFuncAttributeMaxDynamicSharedMemorySize, int(shared_bytes)) != cudaSuccess ||
+      cudaFuncSetAttribute(probe, cudaFuncAttributeNonPortableClusterSizeAllowed, 1) != cudaSuccess) {
+    (void)cudaGetLastError();
+    return 0;
+  }
+  cudaLaunchAttribute cluster = {};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim = {unsigned(blocks), 1, 1};
+  cudaLaunchConfig_t how = {};
+  how.gridDim = dim3(unsigned(blocks));
+  how.blockDim = dim3(unsigned(threads));
+  how.dynamicSmemBytes = size_t(shared_bytes);
+  how.attrs = &cluster;
+  how.numAttrs = 1;
+  int count = 0;
+  if (cudaOccupancyMaxActiveClusters(&count, probe, &how) == cudaSuccess) return count;
+  (void)cudaGetLastError();
+  return 0;
+}
+
+void count_clusters(facts &device) {
+  if (device.major < 9) return;
+  for (int share = 1; share <= most_share; ++share)
+    for (int i = 0; i < cluster_sizes; ++i)
+      device.clusters.of_share[share][i] = clusters_at_once(1 << i, 256, device.shared_bytes / share - 2048);
+}
+
 // Creates the device's context where the process has none yet, which the first launch would do otherwise.
-result<void> want_code(const facts &device) {
+result<void> want_code(facts &device) {
   auto current = enter(device);
   if (!current) return fail(SLUICE_NO_DEVICE, "%s", current.error().text);
   auto loaded = warm(probe);
+  if (loaded) count_clusters(device);
   leave(*current);
   if (loaded) return {};
   return fail(SLUICE_NO_DEVICE, "CUDA device %d (sm_%d%d): %s", device.ordinal, device.major, device.minor,

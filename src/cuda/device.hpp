@@ -10,12 +10,20 @@
 
 namespace sluice::cuda {
 
+// How many clusters of 1, 2, 4, 8 and 16 blocks run at once, where a multiprocessor has room for `share` blocks of
+// `threads`; 0: none.
+inline constexpr int cluster_sizes = 5, most_share = 3;
+struct cluster_counts {
+  int32_t of_share[most_share + 1][cluster_sizes];
+};
+
 struct facts {
   int32_t ordinal;
   int32_t major, minor; // compute capability
   int32_t multiprocessors;
   int64_t shared_bytes; // per block, with opt-in
   int64_t l2_bytes;
+  cluster_counts clusters;
 };
 
 // SLUICE_NO_DEVICE with the reason where there is no such device, no driver or no CUDA half.

@@ -58,6 +58,29 @@ __device__ T warp_max(T v) {
   return v;
 }
 
+// ---- a team: the lanes of a warp that share a row -----------------------------------------------------------
+
+// An aligned power of two of its lanes. All of the warp takes part in what its teams do.
+struct team {
+  int lane, lanes;
+};
+__device__ inline team whole_warp() { return {int(threadIdx.x % warp_threads), warp_threads}; }
+
+__device__ inline double team_sum(double v, team of) {
+#pragma unroll
+  for (int distance = warp_threads / 2; distance > 0; distance /= 2)
+    if (distance < of.lanes) v = plus(v, __shfl_xor_sync(0xffffffffu, v, distance));
+  return v;
+}
+
+// NaN are passed over.
+__device__ inline float team_max(float v, team of) {
+#pragma unroll
+  for (int distance = warp_threads / 2; distance > 0; distance /= 2)
+    if (distance < of.lanes) v = fmaxf(v, __shfl_xor_sync(0xffffffffu, v, distance));
+  return v;
+}
+
 // ---- a block of whole warps along x: every thread gets the result -----------------------------------------
 
 // One value a warp through `room`, which the next reduction may use at once.

@@ -123,7 +123,9 @@ TEST_P(softmax_bits, neutral_effects) {
            .shape = {},
            .desc = {.causal = 1, .diagonal_offset = 100000}});
     check({.name = "a wide window", .shape = {}, .desc = {.window = 100000}});
-    check({.name = "with lse and max", .shape = {}, .lse = true, .max = true});
+    // A more exact lse beside a less exact y takes the more exact exponentials for both.
+    if (device() == cpu || types().y == dtype::f32 || types().y == dtype::f64 || types().results == types().y)
+      check({.name = "with lse and max", .shape = {}, .lse = true, .max = true});
   }
 }
 

@@ -42,10 +42,6 @@ result<void> take_gradient(const sluice_context &context, const sluice_tensor *g
   return want_float(v, name);
 }
 
-machine machine_of(const sluice_context &context) {
-  return {context.is_cuda(), context.is_cuda() ? context.facts.multiprocessors : context.threads.width()};
-}
-
 // What both forward calls do first: everything but the work.
 struct prepared {
   plan how;
@@ -156,6 +152,11 @@ constexpr op_facts calls[] = {
 };
 
 }  // namespace
+
+machine machine_of(const sluice_context &context) {
+  if (!context.is_cuda()) return {false, context.threads.width(), {}};
+  return {true, context.facts.multiprocessors, context.facts.clusters};
+}
 
 std::span<const op_facts> ops() { return calls; }
 

@@ -11,6 +11,7 @@
 #include "core/rows.hpp"
 #include "core/sides.hpp"
 #include "core/view.hpp"
+#include "cuda/device.hpp"
 
 namespace sluice::softmax {
 
@@ -83,12 +84,28 @@ struct effects {
 inline constexpr int64_t chunk = 4096;
 inline constexpr int64_t most_chunks = 64;  // of a row whose exponentials are kept
 
+// On CUDA too, and there a warp holds a chunk in registers.
+inline constexpr int device_chunk = 1024;
+inline constexpr int team_lines = 4;             // of a lane, where more lanes would only add to the work of a row
+inline constexpr int block_warps = 8;            // of a block that holds a row or a part of it; three such at once
+inline constexpr int large_block_warps = 16;     // where a cluster of those does not hold the row; one at once
+inline constexpr int most_cluster_blocks = 16;
+inline constexpr int most_held = 2;              // chunks of a warp
+inline constexpr int most_cluster_chunks = most_cluster_blocks * large_block_warps * most_held;
+inline constexpr int most_folded_by_warp = 1024; // pairs of a row
+static_assert(most_cluster_chunks <= most_folded_by_warp);
+SLUICE_BOTH_SIDES inline int64_t device_chunks(int64_t n) { return (n + device_chunk - 1) / device_chunk; }
+
 enum class variant : int32_t {
   nothing,      // an extent of 0 and nothing to write
   rows,         // CPU: a task takes whole rows, one after the other
   pieces,       // CPU, few long rows: a task takes chunks of one row; two rounds
   columns,      // CPU, rows that stand side by side: a task copies a tile of them, and each row is a lane
-  block_per_row // CUDA
+  team_per_row,    // CUDA, at most a device chunk: lanes of a warp hold the row
+  block_per_row,   // CUDA: a warp holds each chunk
+  cluster_per_row, // CUDA, sm_90: the same over several blocks, one row after the other
+  split_row,       // CUDA, longer rows and older devices: two sweeps over chunks
+  block_per_wide_row // CUDA, computing in double: three sweeps
 };
 const char *variant_name(variant how);
 
@@ -104,6 +121,11 @@ struct plan {
   int64_t tasks;                   // bodies of a parallel round
   int64_t per_task;                // rows: rows of a task; pieces: chunks of a task
   int64_t tile;                    // columns: rows of a tile
+  int32_t lanes, lines;            // team_per_row: lanes of a row, 16-byte lines of a lane
+  int32_t blocks, warps, held;     // block_ and cluster_per_row: blocks of a row, warps of a block, chunks of a warp
+  int64_t rows_at_once;            // cluster_per_row
+  bool aligned;                    // CUDA: see rows_are
+  bool shaped;
   bool keeps_exponentials; // rows: each body has room for a row's e^(v - m); else longer ones are made twice
   bool past_caches; // the results are too large to stay in a cache
   int64_t bytes; // moved through memory when nothing is cached: what a benchmark divides by
@@ -132,18 +154,22 @@ struct total {
 // scratch:  | pairs [rows, chunks]   | totals [rows] |  pieces
 //           | e^(v - m) of a row [tasks, n] of the compute type |  rows that keep_exponentials
 //           | two tiles [tasks, 2, min(n, chunk) in blocks of 64, tile] of the compute type |  columns
+//           | pairs [rows, device chunks] | pairs [rows] |  split_row
 struct scratch {
   pair *pairs;
   total *totals;
   char *bodies; // body_bytes() for each
+  pair *device_pairs, *device_rows;
 };
 
 SLUICE_BOTH_SIDES inline int64_t chunks_of(int64_t n) { return (n + chunk - 1) / chunk; }
 
 inline scratch carve(arena &room, const plan &p) {
-  bool pieces = p.how == variant::pieces;
+  bool pieces = p.how == variant::pieces, split = p.how == variant::split_row;
   return {room.take<pair>(pieces ? p.space.rows * chunks_of(p.n) : 0),
-          room.take<total>(pieces ? p.space.rows : 0), room.take<char>(p.tasks * p.body_bytes())};
+          room.take<total>(pieces ? p.space.rows : 0), room.take<char>(p.tasks * p.body_bytes()),
+          room.take<pair>(split ? p.space.rows * device_chunks(p.n) : 0),
+          room.take<pair>(split ? p.space.rows : 0)};
 }
 
 // One gradient of a broadcast operand: the rows that share an element, in order.
@@ -158,6 +184,7 @@ struct reduction {
 struct backward_plan {
   plan rows; // operands, effects, n; `how` counts tasks for the round over rows
   bool from_y; // p from y; else from x and lse
+  bool is_plain; // CUDA: dx from y and dy of its own dtype alone, which is read and written in lines
   reduction mask, slopes, sink, temperature;
 
   bool reduces() const { return mask.wanted || slopes.wanted || sink.wanted || temperature.wanted; }
@@ -165,21 +192,26 @@ struct backward_plan {
 
 // scratch:  | dots [rows] | d_mask of whole rows [rows] | d_slopes [rows] | d_sink [rows] | d_temperature
 // [rows] |
+//           | parts [rows, device chunks] | parts [rows] |  is_plain and split_row, instead of the dots
 struct backward_scratch {
   double *dots, *mask, *slopes, *sink, *temperature;
+  pair *device_parts, *device_rows;
 };
 
 inline backward_scratch carve(arena &room, const backward_plan &p) {
   int64_t rows = p.rows.how == variant::nothing ? 0 : p.rows.space.rows;
-  return {room.take<double>(rows), room.take<double>(p.mask.wanted && p.mask.column == 0 ? rows : 0),
+  int64_t split = p.rows.how == variant::split_row ? rows : 0;
+  return {room.take<double>(p.is_plain ? 0 : rows), room.take<double>(p.mask.wanted && p.mask.column == 0 ? rows : 0),
           room.take<double>(p.slopes.wanted ? rows : 0), room.take<double>(p.sink.wanted ? rows : 0),
-          room.take<double>(p.temperature.wanted ? rows : 0)};
+          room.take<double>(p.temperature.wanted ? rows : 0),
+          room.take<pair>(split * device_chunks(p.rows.n)), room.take<pair>(split)};
 }
 
 // What a plan may know of the machine.
 struct machine {
   bool cuda;
   int32_t width; // CPU: bodies that run at once. CUDA: multiprocessors
+  cuda::cluster_counts clusters; // CUDA
 };
 
 // The caller's tensors after read_view; `present` tells which were given.

@@ -6,6 +6,8 @@
 #include "cuda/reduce.cuh"
 #include "ops/softmax/run.hpp"
 #include "ops/softmax/softmax_gradient.cuh"
+#include "ops/softmax/softmax_gradient_row.cuh"
+#include "ops/softmax/softmax_launch.cuh"
 
 namespace sluice::softmax {
 namespace {
@@ -180,10 +182,26 @@ result<void> warm() {
                        [] { return cuda::warm(write_dx<C>); });
 }
 
+template <typename X>
+result<void> run_plain(const backward_plan &b, const backward_scratch &s, const addresses &data,
+                       sluice_stream stream) {
+  const row_task task = {b.rows, data};
+  auto run = [&]<rows_are kind>() {
+    return launches::all<gradient_row, X, kind>(task, s.device_parts, s.device_rows, true, stream);
+  };
+  return b.rows.aligned ? run.template operator()<rows_are::aligned>() : run.template operator()<rows_are::plain>();
+}
+
 } // namespace
 
 result<void> run_cuda(const backward_plan &p, const backward_scratch &s, const addresses &data,
                       const gradients &out, sluice_stream stream) {
+  if (p.is_plain) {
+    const sluice_dtype type = p.rows.dtype[op_y];
+    if (type.bits == 32) return run_plain<float>(p, s, data, stream);
+    return type.code == kind_bfloat ? run_plain<__nv_bfloat16>(p, s, data, stream)
+                                    : run_plain<__half>(p, s, data, stream);
+  }
   return p.rows.wide ? run<double>(p, s, data, out, stream) : run<float>(p, s, data, out, stream);
 }
 

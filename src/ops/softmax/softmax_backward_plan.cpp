@@ -76,6 +76,13 @@ result<reduction> reduce_over(const gradient &g, const view &broadcast_operand, 
   return r;
 }
 
+// What gradient_row computes.
+bool is_plain(const backward_plan &b, const tensors &t) {
+  const plan &p = b.rows;
+  return b.from_y && !p.wide && !p.shapes_x && !b.reduces() && t.present[op_dy] && t.present[op_dx] &&
+         !t.present[op_lse] && same(p.dtype[op_y], p.dtype[op_dy]) && same(p.dtype[op_y], p.dtype[op_dx]);
+}
+
 }  // namespace
 
 result<backward_plan> make_plan(const sluice_softmax_backward_desc &desc, const tensors &t, machine on) {
@@ -126,7 +133,13 @@ result<backward_plan> make_plan(const sluice_softmax_backward_desc &desc, const 
   p.tasks = (p.space.rows + p.per_task - 1) / p.per_task;
   // With n = 0 a sink's gradient is still d_lse.
   bool nothing = p.space.rows == 0 || (p.n == 0 && !b.reduces());
-  p.how = nothing ? variant::nothing : on.cuda ? variant::block_per_row : variant::rows;
+  p.how = nothing ? variant::nothing : on.cuda ? variant::block_per_wide_row : variant::rows;
+  if (on.cuda && !nothing && is_plain(b, t)) {
+    b.is_plain = true;
+    p.aligned = rows_are_aligned(p, t, op_y) && rows_are_aligned(p, t, op_dy) && rows_are_aligned(p, t, op_dx);
+    int32_t share = p.aligned && bytes_of(p.dtype[op_y]) == 2 ? 3 : 2;  // what two sources leave of the registers
+    choose_device_rows(p, p.dtype[op_y], share, 1, on);
+  }
   return b;
 }
 

@@ -88,7 +88,7 @@ result<void> run_cpu(const sluice_context &context, const plan &p, const scratch
     case variant::rows: return run_rows(context, p, s, data, code), result<void>();
     case variant::pieces: return run_pieces(context, p, s, data, code), result<void>();
     case variant::columns: return run_columns(context, p, s, data, code), result<void>();
-    case variant::block_per_row: break;
+    default: break;
   }
   return fail(SLUICE_INTERNAL, "the plan's variant %s is not one of the CPU's", variant_name(p.how));
 }

@@ -1,6 +1,7 @@
 // softmax_plan.cpp: make_plan() of the forward direction and what both directions check alike. Pure:
 // descriptor, views and machine in, a plan or the reason against it out.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "ops/softmax/layout.hpp"
@@ -14,7 +15,11 @@ const char *variant_name(variant how) {
     case variant::rows: return "rows";
     case variant::pieces: return "pieces";
     case variant::columns: return "columns";
+    case variant::team_per_row: return "team_per_row";
     case variant::block_per_row: return "block_per_row";
+    case variant::cluster_per_row: return "cluster_per_row";
+    case variant::split_row: return "split_row";
+    case variant::block_per_wide_row: return "block_per_wide_row";
   }
   return "unknown";
 }
@@ -77,7 +82,69 @@ void choose_cpu(plan &p, int32_t width) {
   p.tasks = std::min(bodies, ceil_div(p.space.rows, p.per_task));
 }
 
+// Blocks of a cluster, each with as many warps, and those with as few chunks, as hold the row; more blocks where rows
+// alone would leave multiprocessors idle. False: no cluster holds the row.
+bool choose_cluster(plan &p, int32_t share, int32_t most_chunks_held, const machine &on) {
+  const int64_t chunks = device_chunks(p.n);
+  const struct {
+    int32_t warps, held, share;
+  } ways[] = {{block_warps, 1, share}, {large_block_warps, 1, 1}, {large_block_warps, most_held, 1}};
+  for (const auto &way : ways) {
+    if (way.held > most_chunks_held) return false;
+    const int32_t(&at_once)[cuda::cluster_sizes] = on.clusters.of_share[way.share];
+    int size = 0;  // log2 of the blocks
+    while (size < cuda::cluster_sizes && (int64_t(way.warps * way.held) << size) < chunks) ++size;
+    if (size == cuda::cluster_sizes || at_once[size] == 0) continue;
+    while (size + 1 < cuda::cluster_sizes && p.space.rows << (size + 1) <= on.width && chunks >> (size + 1) > 0 &&
+           at_once[size + 1] > 0)
+      ++size;
+    p.how = variant::cluster_per_row;
+    p.held = way.held;
+    p.blocks = 1 << size;
+    p.warps = int32_t(ceil_div(chunks, int64_t(p.blocks) * p.held));
+    p.rows_at_once = std::min<int64_t>(p.space.rows, at_once[size]);
+    return true;
+  }
+  return false;
+}
+
+void choose_cuda(plan &p, const tensors &t, const machine &on) {
+  if (p.wide) {
+    p.how = variant::block_per_wide_row;
+    return;
+  }
+  // A scale that rounds to 0 would make NaN of the -inf that stand for columns beyond the row.
+  p.shaped = p.shapes_x || p.has(op_sink) || float(p.does.scale) == 0;
+  p.aligned = !p.shaped && rows_are_aligned(p, t, op_x) &&
+              (!p.has(op_y) || (same(p.dtype[op_x], p.dtype[op_y]) && rows_are_aligned(p, t, op_y)));
+  choose_device_rows(p, p.dtype[op_x], p.aligned ? 3 : 2, p.aligned ? most_held : 1, on);
+}
+
 }  // namespace
+
+bool rows_are_aligned(const plan &p, const tensors &t, operand k) {
+  const int64_t bytes = bytes_of(p.dtype[k]);
+  return p.space.axes <= 1 && p.column[k] == 1 && p.n * bytes % 16 == 0 &&
+         reinterpret_cast<uintptr_t>(t.of[k].data) % 16 == 0 &&
+         (p.space.axes == 0 || p.space.stride[0][k] * bytes % 16 == 0);
+}
+
+void choose_device_rows(plan &p, sluice_dtype lines_of, int32_t share, int32_t most_chunks_held, const machine &on) {
+  const int64_t chunks = device_chunks(p.n);
+  if (chunks <= 1) {
+    // Two lanes at least: 32 bytes that lie together are what memory moves.
+    const int64_t all = ceil_div(std::max<int64_t>(p.n, 1), 16 / bytes_of(lines_of));
+    const int64_t lanes = std::clamp<int64_t>(ceil_div(all, team_lines), std::min<int64_t>(all, 2), 32);
+    p.how = variant::team_per_row;
+    p.lanes = int32_t(std::bit_ceil(uint64_t(lanes)));
+    p.lines = all <= p.lanes ? 1 : all <= p.lanes * team_lines ? team_lines : 2 * team_lines;
+  } else if (chunks <= block_warps) {
+    p.how = variant::block_per_row;
+    p.warps = int32_t(chunks);
+  } else if (!choose_cluster(p, share, most_chunks_held, on)) {
+    p.how = variant::split_row;
+  }
+}
 
 result<void> want_flag_value(int32_t value, const char *field) {
   if (value == 0 || value == 1) return {};
@@ -191,7 +258,7 @@ result<plan> make_plan(const sluice_softmax_desc &desc, const tensors &t, machin
   if (p.space.rows == 0 || (p.n == 0 && !writes_rows))
     p.how = variant::nothing;
   else if (on.cuda)
-    p.how = variant::block_per_row;
+    choose_cuda(p, t, on);
   else
     choose_cpu(p, on.width);
   return p;
