@@ -8,7 +8,6 @@ FILE is JUnit XML of ctest or pytest. Lists what failed and what was skipped, an
 from __future__ import annotations
 
 import collections
-import json
 import re
 import sys
 import textwrap
@@ -63,18 +62,14 @@ def skip_reason(skipped: ElementTree.Element | None, said: str) -> str:
 
 
 def ctest_cases(path: Path) -> Iterator[Case]:
-    """ctest's own entries; a program that left GoogleTest's XML counts by its cases instead."""
-    listed = json.loads((path.parent / "ctest.json").read_text())["tests"]
-    programs = {test["name"]: Path(test["command"][0]).name for test in listed if "command" in test}
-    uses = collections.Counter(programs.values())
+    """ctest's own entries; one that left GoogleTest's XML counts by its cases instead."""
     for entry in junit_cases(path):
-        program = programs.get(entry.name, "")
-        inner = path.parent / "gtest" / f"{program}.xml"
-        if uses[program] != 1 or not inner.exists():
+        inner = path.parent / "gtest" / f"{entry.name}.xml"
+        if not inner.exists():
             yield entry
             continue
         cases = list(junit_cases(inner))
-        yield from (case._replace(name=f"{program}: {case.name}") for case in cases)
+        yield from (case._replace(name=f"{entry.name}: {case.name}") for case in cases)
         if entry.verdict == "failed" and all(case.verdict != "failed" for case in cases):
             yield entry  # it ended badly after its last case
 

@@ -138,13 +138,13 @@ HWY_INLINE hn::Vec<D> narrowed(D, hn::Vec<D> v, const double *) {
 // Without SSE4, Highway's DemoteTo makes the largest float of whatever is larger, even of infinity.
 template <class D>
   requires(sizeof(hn::TFromD<D>) == 8)
-HWY_INLINE hn::Vec<hn::Rebind<float, D>> narrowed(D d, hn::Vec<D> v, const float *) {
+HWY_INLINE hn::Vec<hn::Rebind<float, D>> narrowed(D, hn::Vec<D> v, const float *) {
   const hn::Rebind<float, D> single;
 #if HWY_TARGET == HWY_EMU128 || HWY_TARGET == HWY_SCALAR
   alignas(16) double wide[hn::MaxLanes(D())];
   alignas(16) float lanes[hn::MaxLanes(D())];
-  hn::Store(v, d, wide);
-  for (size_t i = 0; i < hn::Lanes(d); ++i) lanes[i] = float(wide[i]);
+  hn::Store(v, D(), wide);
+  for (size_t i = 0; i < hn::MaxLanes(D()); ++i) lanes[i] = float(wide[i]);
   return hn::Load(single, lanes);
 #else
   return hn::DemoteTo(single, v);

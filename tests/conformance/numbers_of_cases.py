@@ -95,6 +95,8 @@ def exp(value):
 
 
 def tanh(value):
+    if math.isnan(value):
+        return Decimal("nan")
     e = exp(-2 * abs(Decimal(value)))
     magnitude = (1 - e) / (1 + e)
     return -magnitude if value < 0 else magnitude

@@ -119,6 +119,14 @@ def cases():
         case("log", ("float32", (3, 20), x24), desc={"log": 1}, lse="float32"),
         case("log_f16", ("float16", (3, 20), x11), "float16", desc={"log": 1}),
         case("log_f64", ("float64", (3, 20), x24), "float64", desc={"log": 1}),
+        case(
+            "log_f64_to_f32_excluded",
+            ("float64", (3, 20), x24),
+            desc={"log": 1, "empty_row": 1},
+            lse="float32",
+            highest="float32",
+            lengths=("int32", (3,), listed(20, 7, 0)),
+        ),
         case("high_accuracy", ("float32", (3, 200), hashed(5, 24, -17)), desc={"accuracy": 1}),
         case("wide_spread", ("float32", (3, 200), hashed(5, 24, -17))),
         case("causal", ("float32", (2, 5, 4), x24), desc={"causal": 1}, lse="float32"),
@@ -198,6 +206,11 @@ def cases():
         case("lse_alone", ("float32", (5, 40), x24), None, lse="float32"),
         case("max_alone", ("bfloat16", (5, 40), x8), None, highest="float32"),
         case("nan_and_infinity", ("float32", (3, 4), nan_row), lse="float32", highest="float32"),
+        case(
+            "softcap_nan",
+            ("float32", (3, 4), listed(*[NAN] * 4, 1, NAN, 2, 3, 1, 2, -INF, 0)),
+            desc={"softcap": 5.0},
+        ),
         case(
             "near_1e4",
             (

@@ -15,7 +15,21 @@ const context &shared_context(int32_t device) {
   return device == cpu ? on_cpu : on_cuda;
 }
 
+namespace {
+
+// testkit/any_isa.cpp gives the library the instruction set that was asked for, if the machine has it.
+std::optional<std::string> absent_isa() {
+  const char *wanted = std::getenv("SLUICE_TEST_ISA");
+  const std::string chosen = sluice_build_info();
+  if (!wanted || chosen.ends_with(std::string("cpu=") + wanted)) return std::nullopt;
+  EXPECT_STRNE(wanted, "baseline") << "which every machine has; the library says " << chosen;
+  return std::string("no instruction set ") + wanted + " here";
+}
+
+}  // namespace
+
 std::optional<std::string> absent(int32_t device) {
+  if (auto reason = absent_isa()) return reason;
   const context &c = shared_context(device);
   if (c.status == SLUICE_OK) return std::nullopt;
   if (device == cuda && c.status == SLUICE_NO_DEVICE) return "no CUDA device: " + c.text;

@@ -214,12 +214,14 @@ TEST_P(softmax_backward, nothing_to_do) {
 
 // NaN in whatever belongs to excluded columns.
 TEST_P(softmax_backward, excluded_columns_are_not_read) {
-  for (bool from_y : {false, true}) {
-    softmax_backward_spec spec = {
-        .forward = {.name = "NaN under excluded", .shape = {6, 40}, .keep = shape_list{6, 40}},
-        .y = from_y,
-        .x_and_lse = !from_y,
-        .d_lse = true};
+  for (auto [from_y, softcap] : {std::pair<bool, double>{false, 0}, {true, 0}, {false, 5}}) {
+    softmax_backward_spec spec = {.forward = {.name = "NaN under excluded",
+                                              .shape = {6, 40},
+                                              .desc = {.softcap = softcap},
+                                              .keep = shape_list{6, 40}},
+                                  .y = from_y,
+                                  .x_and_lse = !from_y,
+                                  .d_lse = true};
     op_case c = make_backward_case(spec, types());
     bit_list keep;
     for (const operand &o : c.operands)

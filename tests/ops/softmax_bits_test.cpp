@@ -28,9 +28,10 @@ class softmax_bits : public softmax_suite {
 };
 
 TEST_P(softmax_bits, causal_is_a_mask) {
-  for (auto [queries, n] : {std::pair<int64_t, int64_t>{5, 9}, {9, 5}, {40, 70}, {3, 5000}})
+  for (auto size : {std::pair<int64_t, int64_t>{5, 9}, {9, 5}, {40, 70}, {3, 5000}})
     for (int64_t window : {0, 3, 4000})
       for (int32_t diagonal : {SLUICE_DIAGONAL_TOP_LEFT, SLUICE_DIAGONAL_BOTTOM_RIGHT}) {
+        const int64_t queries = size.first, n = size.second;
         sluice_softmax_desc desc = {.empty_row = SLUICE_EMPTY_ROW_ZERO,
                                     .causal = 1,
                                     .diagonal = diagonal,
@@ -39,9 +40,9 @@ TEST_P(softmax_bits, causal_is_a_mask) {
         softmax_spec spec = {.name = "causal", .shape = {2, queries, n}, .desc = desc};
         bit_list by_causal = y(spec);
         spec.desc = {.empty_row = SLUICE_EMPTY_ROW_ZERO};
-        auto excluded = [=, q = queries, c = n](int64_t flat) {
-          int64_t i = flat / c, j = flat % c,
-                  p = i + 1 + (diagonal == SLUICE_DIAGONAL_BOTTOM_RIGHT ? c - q : 0);
+        auto excluded = [=](int64_t flat) {
+          int64_t i = flat / n, j = flat % n,
+                  p = i + 1 + (diagonal == SLUICE_DIAGONAL_BOTTOM_RIGHT ? n - queries : 0);
           return j > p || (window && p - j >= window);
         };
         softmax_spec masked = spec, kept = spec;

@@ -68,9 +68,29 @@ TEST_P(softmax_values, minus_infinity_at_every_slice_boundary) {
 TEST_P(softmax_values, not_a_number_and_infinity) {
   for (int64_t n : thin<int64_t>({1, 7, 64, 5000}))
     for (real bad : {not_a_number, infinity})
-      run_all_ways({.name = "bad value", .shape = {6, n}, .edit = [=](softmax_inputs &in) {
-                      for (int64_t r = 0; r < 5; ++r) in.x.values[size_t(r * n + (r * 7919) % n)] = bad;
-                    }});
+      for (double softcap : {0, 5})
+        run_all_ways({.name = "bad value, softcap " + std::to_string(softcap),
+                      .shape = {6, n},
+                      .desc = {.softcap = softcap},
+                      .edit = [=](softmax_inputs &in) {
+                        for (int64_t r = 0; r < 5; ++r) in.x.values[size_t(r * n + (r * 7919) % n)] = bad;
+                      }});
+}
+
+// -inf passes from the compute type into whatever y is.
+TEST_P(softmax_values, excluded_columns_computed_in_float64) {
+  softmax_types mixed = types();
+  mixed.x = dtype::f64;
+  for (int64_t n : {5, 70})
+    check_value_mode(make_case({.name = "excluded in float64",
+                                .shape = {3, n},
+                                .desc = {.log = 1, .empty_row = SLUICE_EMPTY_ROW_ZERO},
+                                .lengths = shape_list{3},
+                                .lse = true,
+                                .max = true,
+                                .edit = [](softmax_inputs &in) { in.lengths->values = {4, 3, 0}; }},
+                               mixed),
+                     device());
 }
 
 // With mask, keep, length, causal and window each hiding some NaN or infinity.
