@@ -32,27 +32,21 @@ __device__ double sum_by_fours(int used, F &&f) {
 template <typename X, rows_are kind, int most_lines>
 class forward_row {
   using x_row = row_of_x<X, kind>;
-  // 16-bit x is held as it is, and exponentials are made twice: they cost less than the registers would.
-  static constexpr bool holds_x = sizeof(X) == 2 && kind != rows_are::shaped;
 
  public:
   static constexpr int lines = most_lines, columns = x_row::columns, sources = 1;
   static constexpr int most_chunks_held = kind == rows_are::aligned ? most_held : 1;
   using part = pair;
-  struct held_x {
-    cuda::line x[lines];
-  };
-  struct held_v {
+  struct held {
     float v[lines * columns];  // after reduce(), where the row has no log, e^(v - m) 2^power_bias
   };
-  using held = std::conditional_t<holds_x, held_x, held_v>;
 
   // Blocks that a multiprocessor must have registers for: with fewer each, the kernel would spill.
   static constexpr int blocks_for(int warps) {
-    constexpr int warps_at_once = kind == rows_are::shaped     ? 16
-                                  : kind == rows_are::plain    ? 20
-                                  : holds_x || lines * columns <= 16 ? 32
-                                                               : 24;
+    constexpr int warps_at_once = kind == rows_are::shaped  ? 16
+                                  : kind == rows_are::plain ? 20
+                                  : lines * columns <= 16   ? 32
+                                                            : 24;
     return warps_at_once / warps > 0 ? warps_at_once / warps : 1;
   }
   static __device__ bool fetches(const plan &p) {
@@ -68,35 +62,24 @@ class forward_row {
     x.load(from[0], column, step);
   }
   __device__ void hold(held &h, const cuda::line (&from)[sources][lines], int64_t column, int step) const {
-    if constexpr (holds_x) {
-#pragma unroll
-      for (int k = 0; k < lines; ++k) h.x[k] = from[0][k];
-    } else {
-      x.values(h.v, from[0], column, step);
-    }
+    x.values(h.v, from[0], column, step);
   }
 
   __device__ pair reduce(held &h, int used, cuda::team mine) const {
     float most = -INFINITY;
 #pragma unroll
-    for (int k = 0; k < lines; ++k) {
-      float v[columns];
-      values(h, k, v);
-#pragma unroll
-      for (int i = 0; i < columns; ++i) most = fmaxf(most, v[i]);
-    }
+    for (float each : h.v) most = fmaxf(most, each);
     // Adding 0 makes -0 and +0, which a maximum may confuse, the same.
-    const float m = cuda::plus(cuda::team_max(most, mine), 0.0f), base = base_of(m);
+    const float m = cuda::plus(cuda::team_max(most, mine), 0.0f);
+    const float base = m == -INFINITY ? 0.0f : m;  // nothing but -inf: -inf - -inf would be NaN
     auto sum = [&](auto &&power) {
       return sum_by_fours<lines, columns>(used, [&](int k, float (&e)[columns]) {
         values(h, k, e);
 #pragma unroll
         for (float &each : e) each = power(each, base);
-        if constexpr (!holds_x) {
-          if (p.does.log) return;
+        if (p.does.log) return;
 #pragma unroll
-          for (int i = 0; i < columns; ++i) h.v[k * columns + i] = e[i];
-        }
+        for (int i = 0; i < columns; ++i) h.v[k * columns + i] = e[i];
       });
     };
     double s = p.does.careful ? sum(cuda::careful_power) : sum(cuda::quick_power);
@@ -133,12 +116,6 @@ class forward_row {
         for (float &each : v) each = cuda::minus(cuda::minus(each, float(row.m)), row.log_s);
         return;
       }
-      if constexpr (holds_x) {
-        const float base = base_of(float(own.m));
-#pragma unroll
-        for (float &each : v)
-          each = p.does.careful ? cuda::careful_power(each, base) : cuda::quick_power(each, base);
-      }
       if (is_small)
 #pragma unroll
         for (float &each : v) each = cuda::times(each, float(unbiased));
@@ -163,16 +140,10 @@ class forward_row {
 
  private:
   static constexpr double unbiased = 1.0 / (int64_t(1) << cuda::power_bias);
-  // Nothing but -inf: -inf - -inf would be NaN.
-  static __device__ float base_of(float m) { return m == -INFINITY ? 0.0f : m; }
 
-  __device__ void values(const held &h, int k, float (&v)[columns]) const {
-    if constexpr (holds_x) {
-      x.values(v, reinterpret_cast<const cuda::line(&)[1]>(h.x[k]), 0, 0);
-    } else {
+  static __device__ void values(const held &h, int k, float (&v)[columns]) {
 #pragma unroll
-      for (int i = 0; i < columns; ++i) v[i] = h.v[k * columns + i];
-    }
+    for (int i = 0; i < columns; ++i) v[i] = h.v[k * columns + i];
   }
 
   const plan &p;
