@@ -235,14 +235,15 @@ template <class D>
 struct reduced_exp {
   hn::Vec<D> p, shifted;
 };
-template <class D>
-HWY_INLINE reduced_exp<D> exp_reduced(D d, hn::Vec<D> x, hn::Vec<D> lost) {
+template <class D, class... Lost>
+HWY_INLINE reduced_exp<D> exp_reduced(D d, hn::Vec<D> x, Lost... lost) {
   using C = hn::TFromD<D>;
   using k = exp_numbers<C>;
   const auto shifted = hn::MulAdd(x, hn::Set(d, C(1.44269504088896340736)), hn::Set(d, k::magic));
   const auto q = hn::Sub(shifted, hn::Set(d, k::magic));
   auto r = hn::NegMulAdd(q, hn::Set(d, k::ln2_high), x);
-  r = hn::Add(hn::NegMulAdd(q, hn::Set(d, k::ln2_low), r), lost);
+  r = hn::NegMulAdd(q, hn::Set(d, k::ln2_low), r);
+  ((r = hn::Add(r, lost)), ...);
   auto p = hn::Set(d, k::c[0]);
   for (size_t i = 1; i < sizeof k::c / sizeof k::c[0]; ++i) p = hn::MulAdd(p, r, hn::Set(d, k::c[i]));
   return {p, shifted};
@@ -270,30 +271,34 @@ HWY_NOINLINE void exp_far_below(D d, hn::TFromD<D> *lanes, const hn::TFromD<D> *
   hn::Store(hn::IfThenZeroElse(gone, hn::Mul(hn::Mul(e.p, first), second)), d, lanes);
 }
 
-// e^(x + lost) for x <= 0, |lost| below half an ulp of x. 0 for -inf, NaN for NaN; subnormal results are
-// rounded once.
+// Whether some lane's result is subnormal or 0.
 template <class D>
-HWY_INLINE hn::Vec<D> exp_below(D d, hn::Vec<D> x, hn::Vec<D> lost) {
+HWY_INLINE bool far_below(D d, hn::Vec<D> x) {
+  return !hn::AllFalse(d, hn::Lt(x, hn::Set(d, exp_numbers<hn::TFromD<D>>::normal)));
+}
+
+// e^(x + lost) for x <= 0 that is not far below, |lost| below half an ulp of x. NaN for NaN.
+template <class D, class... Lost>
+HWY_INLINE hn::Vec<D> exp_near(D d, hn::Vec<D> x, Lost... lost) {
   using C = hn::TFromD<D>;
-  using k = exp_numbers<C>;
-  using I = hwy::MakeSigned<C>;
-  const hn::Rebind<I, D> di;
-  if (HWY_UNLIKELY(!hn::AllFalse(d, hn::Lt(x, hn::Set(d, k::normal))))) {
-    if (hn::AllTrue(d, hn::Lt(x, hn::Set(d, k::lowest)))) return hn::Zero(d);
-    alignas(64) C lanes[16], lost_lanes[16];
-    hn::Store(x, d, lanes);
-    hn::Store(lost, d, lost_lanes);
-    exp_far_below(d, lanes, lost_lanes);
-    return hn::Load(d, lanes);
-  }
-  const auto e = exp_reduced(d, x, lost);
+  const hn::Rebind<hwy::MakeSigned<C>, D> di;
+  const auto e = exp_reduced(d, x, lost...);
   // The low bits of `shifted`, moved to the exponent's place, are q there and nothing else.
-  const auto exponent = hn::ShiftLeft<k::mantissa_bits>(hn::BitCast(di, e.shifted));
+  const auto exponent = hn::ShiftLeft<exp_numbers<C>::mantissa_bits>(hn::BitCast(di, e.shifted));
   return hn::BitCast(d, hn::Add(hn::BitCast(di, e.p), exponent));
 }
-template <class D>
-HWY_INLINE hn::Vec<D> exp_below(D d, hn::Vec<D> x) {
-  return exp_below(d, x, hn::Zero(d));
+
+// e^(x + lost) for x <= 0. 0 for -inf; subnormal results are rounded once.
+template <class D, class... Lost>
+HWY_INLINE hn::Vec<D> exp_below(D d, hn::Vec<D> x, Lost... lost) {
+  using C = hn::TFromD<D>;
+  if (HWY_LIKELY(!far_below(d, x))) return exp_near(d, x, lost...);
+  if (hn::AllTrue(d, hn::Lt(x, hn::Set(d, exp_numbers<C>::lowest)))) return hn::Zero(d);
+  alignas(64) C lanes[16], lost_lanes[16] = {};
+  hn::Store(x, d, lanes);
+  (hn::Store(lost, d, lost_lanes), ...);
+  exp_far_below(d, lanes, lost_lanes);
+  return hn::Load(d, lanes);
 }
 
 // (v - m) rounded, and what the rounding lost: v - m = d + lost exactly (Knuth's two-sum).

@@ -171,6 +171,27 @@ HWY_INLINE hn::Vec<D> exp_of(D d, hn::Vec<D> v, hn::Vec<D> m) {
   return simd::exp_below(d, difference);
 }
 
+// The same of a block, where one comparison tells that none of its terms needs a closer look.
+template <bool careful, class D, typename F>
+HWY_INLINE void exp_block(D d, F &&v, hn::Vec<D> m, hn::Vec<D> *term) {
+  using C = hn::TFromD<D>;
+  constexpr int all = sixteen<C>::all;
+  hn::Vec<D> difference[all];
+  for (int k = 0; k < all; ++k) difference[k] = hn::Sub(v(k), m);
+  auto least = difference[0];
+  for (int k = 1; k < all; ++k) least = hn::Min(least, difference[k]);
+  if (HWY_UNLIKELY(simd::far_below(d, least))) {
+    for (int k = 0; k < all; ++k) term[k] = exp_of<careful>(d, v(k), m);
+  } else {
+    for (int k = 0; k < all; ++k) {
+      if constexpr (careful)
+        term[k] = simd::exp_near(d, difference[k], simd::difference_error(d, v(k), m, difference[k]));
+      else
+        term[k] = simd::exp_near(d, difference[k]);
+    }
+  }
+}
+
 // What is read after this piece, so that it is on its way by then. Into the second-level cache: the first has
 // no room for two rows and their exponentials.
 struct ahead {
@@ -204,10 +225,63 @@ struct reader {
   }
 };
 
+// y[i] = f(i) for [0, n), in blocks, one at each step: f(i) a vector, f(i, count) one whose first `count` lanes
+// matter. past_caches: y is not read soon.
+template <typename C, typename Out, typename F>
+class row_writer {
+ public:
+  row_writer(int64_t n, Out *y, bool past_caches, F f) : y(y), n(n), past_caches(past_caches), f(f) {
+    if (past_caches)  // up to where y stands on a line of the cache
+      up_to(std::min(n, int64_t((64 - reinterpret_cast<uintptr_t>(y) % 64) % 64 / sizeof(Out))));
+  }
+
+  bool done() const { return i >= n; }
+  void finish() { up_to(n); }
+  // 64 more columns, or what is left.
+  HWY_INLINE void step() {
+    if (i + block > n) return up_to(n);
+    const simd::full<C> d;
+    if (past_caches)
+      for (int k = 0; k < all; ++k) simd::stream(d, f(i + k * lanes), y + i + k * lanes);
+    else
+      for (int k = 0; k < all; ++k) simd::store(d, f(i + k * lanes), y + i + k * lanes);
+    i += block;
+  }
+
+ private:
+  static constexpr int lanes = sixteen<C>::lanes, all = sixteen<C>::all;
+
+  HWY_NOINLINE void up_to(int64_t end) {
+    const simd::full<C> d;
+    for (; i + lanes <= end; i += lanes) simd::store(d, f(i), y + i);
+    if (i < end) simd::store_first(d, f(i, size_t(end - i)), y + i, size_t(end - i));
+    i = end;
+  }
+
+  Out *y;
+  int64_t n, i = 0;
+  bool past_caches;
+  F f;
+};
+
+// e * factor. e has room for whole blocks.
+template <typename C>
+struct scaled_terms {
+  const C *e;
+  C factor;
+  HWY_INLINE auto operator()(int64_t i, size_t = 0) const {
+    const simd::full<C> d;
+    return hn::Mul(hn::LoadU(d, e + i), hn::Set(d, factor));
+  }
+};
+template <typename C, typename Out>
+using scaled_writer = row_writer<C, Out, scaled_terms<C>>;
+
 // (maximum, sum of e^(v - maximum)) of scale * v[0, n), n <= chunk, and the terms into e, which has room for
-// whole blocks and may be v; nullptr: not kept.
+// whole blocks and may be v; nullptr: not kept. `before` writes what e held until now: it stays a step ahead of
+// the terms that take its place.
 template <typename C, bool careful, bool scales, typename T>
-pair sweep(const T *v, int64_t n, C scale, C *e, ahead soon) {
+pair sweep(const T *v, int64_t n, C scale, C *e, ahead soon, scaled_writer<C, T> *before = nullptr) {
   const simd::full<C> d;
   constexpr int lanes = sixteen<C>::lanes, all = sixteen<C>::all;
   const reader<C, scales> read(scale);
@@ -228,11 +302,13 @@ pair sweep(const T *v, int64_t n, C scale, C *e, ahead soon) {
   hn::Vec<simd::full<C>> term[all];
   for (int64_t i = 0; i < whole; i += block) {
     soon.block_at(i);
-    for (int k = 0; k < all; ++k) term[k] = exp_of<careful>(d, read(v + i + k * lanes), base);
+    if (before) before->step();
+    exp_block<careful>(d, [&](int k) HWY_ATTR { return read(v + i + k * lanes); }, base, term);
     if (e)
       for (int k = 0; k < all; ++k) hn::StoreU(term[k], d, e + i + k * lanes);
     sum.add(term);
   }
+  if (before) before->finish();
   if (whole < n) {
     for (int k = 0; k < all; ++k) {
       int64_t i = whole + k * lanes;
@@ -245,38 +321,11 @@ pair sweep(const T *v, int64_t n, C scale, C *e, ahead soon) {
   return {double(m), sum.total()};
 }
 
-// y[i] = f(i) for [0, n): f(i) a vector, f(i, count) one whose first `count` lanes matter. past_caches: y is
-// not read soon.
+// y[i] = f(i) as above, all of it.
 template <typename C, typename Out, typename F>
-HWY_INLINE void write_row(int64_t n, Out *y, bool past_caches, ahead soon, F &&f) {
-  const simd::full<C> d;
-  constexpr int lanes = sixteen<C>::lanes, all = sixteen<C>::all;
-  auto up_to = [&](int64_t i, int64_t end) HWY_ATTR {
-    for (; i + lanes <= end; i += lanes) simd::store(d, f(i), y + i);
-    if (i < end) simd::store_first(d, f(i, size_t(end - i)), y + i, size_t(end - i));
-  };
-  int64_t i = 0;
-  if (past_caches) { // up to where y stands on a line of the cache
-    i = std::min(n, int64_t((64 - reinterpret_cast<uintptr_t>(y) % 64) % 64 / sizeof(Out)));
-    up_to(0, i);
-    for (; i + block <= n; i += block) {
-      soon.block_at(i);
-      for (int k = 0; k < all; ++k) simd::stream(d, f(i + k * lanes), y + i + k * lanes);
-    }
-  } else {
-    for (; i + block <= n; i += block)
-      for (int k = 0; k < all; ++k) simd::store(d, f(i + k * lanes), y + i + k * lanes);
-  }
-  up_to(i, n);
-}
-
-// y = e * factor. e has room for whole blocks.
-template <typename C, typename Out>
-void emit_scaled(const C *e, int64_t n, C factor, Out *y, bool past_caches, ahead soon) {
-  const simd::full<C> d;
-  const auto by = hn::Set(d, factor);
-  write_row<C>(n, y, past_caches, soon,
-               [&](int64_t i, size_t = 0) HWY_ATTR { return hn::Mul(hn::LoadU(d, e + i), by); });
+HWY_INLINE void write_row(int64_t n, Out *y, bool past_caches, F &&f) {
+  row_writer<C, Out, std::decay_t<F>> writer(n, y, past_caches, f);
+  while (!writer.done()) writer.step();
 }
 
 // y = (scale * v - m) - log_s; y may be v.
@@ -284,7 +333,7 @@ template <typename C, typename T, typename Out>
 void emit_log(const T *v, int64_t n, C scale, C m, C log_s, Out *y, bool past_caches) {
   const simd::full<C> d;
   const auto factor = hn::Set(d, scale), most = hn::Set(d, m), last = hn::Set(d, log_s);
-  write_row<C>(n, y, past_caches, {}, [&](int64_t i, size_t count = 0) HWY_ATTR {
+  write_row<C>(n, y, past_caches, [&](int64_t i, size_t count = 0) HWY_ATTR {
     const auto x = count ? simd::load_first(d, v + i, count) : simd::load(d, v + i);
     return hn::Sub(hn::Sub(hn::Mul(x, factor), most), last);
   });
