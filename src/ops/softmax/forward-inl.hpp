@@ -34,7 +34,7 @@ void with_source(const source &from, F &&f) {
 }
 
 template <typename C, typename T>
-HWY_INLINE pair sweep_as(const plan &p, const T *v, int64_t n, bool scaled, C *e, ahead soon,
+HWY_INLINE pair sweep_as(const plan &p, const T *v, int64_t n, bool scaled, C *e, const T *soon,
                          scaled_writer<C, T> *before = nullptr) {
   C scale = scaled ? C(1) : C(p.does.scale);
   if constexpr (sizeof(C) == 4)  // doubles are never careful
@@ -68,7 +68,7 @@ class walker {
 
   pair sum_of_chunk(int64_t index, int64_t c) {
     row<C> r(p, data, index);
-    return skips(r, c) ? pair{lowest<double>, 0} : sum_of(r, c, nullptr, nullptr);
+    return skips(r, c) ? pair{lowest<double>, 0} : sum_of(r, c, nullptr);
   }
   total finish_row(int64_t index, const pair *chunks) {
     row<C> r(p, data, index);
@@ -111,13 +111,12 @@ class walker {
     running_total sum;
     for (int64_t c = 0; c < p.n; c += chunk) {
       const T *soon = c + chunk < p.n ? v + c + chunk : next_v;
-      ahead then = {reinterpret_cast<const char *>(soon), sizeof(T)};
       pair part;
       if (before_y) {
         scaled_writer<C, T> writer = writer_before<T>(c);
-        part = sweep_as(p, v + c, length(c), false, terms_at(c), then, &writer);
+        part = sweep_as(p, v + c, length(c), false, terms_at(c), soon, &writer);
       } else {
-        part = sweep_as<C, T>(p, v + c, length(c), false, terms_at(c), then);
+        part = sweep_as(p, v + c, length(c), false, terms_at(c), soon);
       }
       most[c / chunk] = part.m;
       sum.add(part);
@@ -161,8 +160,7 @@ class walker {
     running_total sum;
     for (int64_t c = 0; c < p.n; c += chunk) {
       if (skips(r, c)) continue;
-      pair part = sum_of(r, c, keeps ? terms_at(c) : nullptr,
-                         direct && c + chunk < p.n ? r.column(op_x, c + chunk) : nullptr);
+      pair part = sum_of(r, c, keeps ? terms_at(c) : nullptr);
       if (keeps) most[c / chunk] = part.m;
       sum.add(part);
     }
@@ -170,8 +168,6 @@ class walker {
     put_row_results(r, t);
     for (int64_t c = 0; c < p.n && p.has(op_y); c += chunk) write(r, c, t, keeps ? &most[c / chunk] : nullptr);
   }
-
-  ahead from(const char *x) const { return {x, bytes_of(p.dtype[op_x])}; }
 
   C *terms_at(int64_t c) { return terms ? terms + c : buffer; }
 
@@ -188,11 +184,13 @@ class walker {
   }
 
   // (maximum, sum) of the chunk at c, and its terms into `e` if that is not nullptr.
-  pair sum_of(const row<C> &r, int64_t c, C *e, const char *soon) {
+  pair sum_of(const row<C> &r, int64_t c, C *e) {
     source at = piece(r, c, e ? e : buffer);
     pair sum = {};
-    with_source<C>(
-        at, [&]<typename T>(const T *v) { sum = sweep_as(p, v, length(c), at.scaled, e, from(soon)); });
+    with_source<C>(at, [&]<typename T>(const T *v) {
+      const T *soon = direct && c + chunk < p.n ? v + chunk : nullptr;
+      sum = sweep_as(p, v, length(c), at.scaled, e, soon);
+    });
     return sum;
   }
 
@@ -216,7 +214,7 @@ class walker {
       });
     } else {
       C *e = most ? terms_at(c) : buffer;
-      double m = most ? *most : sum_of(r, c, e, nullptr).m;
+      double m = most ? *most : sum_of(r, c, e).m;
       with_type<C>(dtype, y, [&]<typename Out>(Out *to) {
         write_row<C>(n, to, contiguous && p.past_caches, scaled_terms<C>{e, factor_of<C>(t, m)});
       });

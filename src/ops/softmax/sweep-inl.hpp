@@ -13,6 +13,8 @@
 
 #include <hwy/highway.h>
 
+#include <type_traits>
+
 #include "ops/softmax/row-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -163,19 +165,26 @@ class lane_sums<double> {
   hn::Vec<simd::full<double>> sum[16], lost[16];
 };
 
-// e^(v - m); careful: with what the subtraction lost.
+// careful: e^(v - m) with what the subtraction lost. Else fp32 is asked for 16-bit results, where a coarser
+// exponential does.
+template <typename C, bool careful>
+using exp_kind =
+    std::conditional_t<careful || sizeof(C) == 8, simd::exp_numbers<C>, simd::coarse_exp_numbers>;
+
 template <bool careful, class D>
 HWY_INLINE hn::Vec<D> exp_of(D d, hn::Vec<D> v, hn::Vec<D> m) {
+  using kind = exp_kind<hn::TFromD<D>, careful>;
   const auto difference = hn::Sub(v, m);
-  if constexpr (careful) return simd::exp_below(d, difference, simd::difference_error(d, v, m, difference));
-  return simd::exp_below(d, difference);
+  if constexpr (careful)
+    return simd::exp_below_by<kind>(d, difference, simd::difference_error(d, v, m, difference));
+  return simd::exp_below_by<kind>(d, difference);
 }
 
 // The same of a block, where one comparison tells that none of its terms needs a closer look.
 template <bool careful, class D, typename F>
 HWY_INLINE void exp_block(D d, F &&v, hn::Vec<D> m, hn::Vec<D> *term) {
-  using C = hn::TFromD<D>;
-  constexpr int all = sixteen<C>::all;
+  using kind = exp_kind<hn::TFromD<D>, careful>;
+  constexpr int all = sixteen<hn::TFromD<D>>::all;
   hn::Vec<D> difference[all];
   for (int k = 0; k < all; ++k) difference[k] = hn::Sub(v(k), m);
   auto least = difference[0];
@@ -185,23 +194,12 @@ HWY_INLINE void exp_block(D d, F &&v, hn::Vec<D> m, hn::Vec<D> *term) {
   } else {
     for (int k = 0; k < all; ++k) {
       if constexpr (careful)
-        term[k] = simd::exp_near(d, difference[k], simd::difference_error(d, v(k), m, difference[k]));
+        term[k] = simd::exp_near<kind>(d, difference[k], simd::difference_error(d, v(k), m, difference[k]));
       else
-        term[k] = simd::exp_near(d, difference[k]);
+        term[k] = simd::exp_near<kind>(d, difference[k]);
     }
   }
 }
-
-// What is read after this piece, so that it is on its way by then. Into the second-level cache: the first has
-// no room for two rows and their exponentials.
-struct ahead {
-  const char *at = nullptr; // nullptr: nothing
-  int64_t element = 0; // bytes
-  HWY_INLINE void block_at(int64_t i) const {
-    if (!at) return;
-    for (int64_t b = 0; b < block * element; b += 64) __builtin_prefetch(at + i * element + b, 0, 2);
-  }
-};
 
 // How v comes from memory: as it is, or times a factor.
 template <typename C, bool scales>
@@ -226,7 +224,7 @@ struct reader {
 };
 
 // y[i] = f(i) for [0, n), in blocks, one at each step: f(i) a vector, f(i, count) one whose first `count` lanes
-// matter. past_caches: y is not read soon.
+// matter, no NaN. past_caches: y is not read soon.
 template <typename C, typename Out, typename F>
 class row_writer {
  public:
@@ -240,16 +238,23 @@ class row_writer {
   // 64 more columns, or what is left.
   HWY_INLINE void step() {
     if (i + block > n) return up_to(n);
-    const simd::full<C> d;
     if (past_caches)
-      for (int k = 0; k < all; ++k) simd::stream(d, f(i + k * lanes), y + i + k * lanes);
+      whole_block<true>(f, i, y + i);
     else
-      for (int k = 0; k < all; ++k) simd::store(d, f(i + k * lanes), y + i + k * lanes);
+      whole_block<false>(f, i, y + i);
     i += block;
   }
 
  private:
   static constexpr int lanes = sixteen<C>::lanes, all = sixteen<C>::all;
+
+  // f by value: a store may not change it.
+  template <bool past_caches>
+  static HWY_INLINE void whole_block(F f, int64_t i, Out *to) {
+    const simd::full<C> d;
+    for (int k = 0; k < all; k += 2)
+      simd::put_pair<past_caches>(d, f(i + k * lanes), f(i + (k + 1) * lanes), to + k * lanes);
+  }
 
   HWY_NOINLINE void up_to(int64_t end) {
     const simd::full<C> d;
@@ -279,9 +284,11 @@ using scaled_writer = row_writer<C, Out, scaled_terms<C>>;
 
 // (maximum, sum of e^(v - maximum)) of scale * v[0, n), n <= chunk, and the terms into e, which has room for
 // whole blocks and may be v; nullptr: not kept. `before` writes what e held until now: it stays a step ahead of
-// the terms that take its place.
+// the terms that take its place. soon: what is read after this piece, so that it is on its way by then; into the
+// second-level cache, since the first has no room for two chunks and their exponentials.
 template <typename C, bool careful, bool scales, typename T>
-pair sweep(const T *v, int64_t n, C scale, C *e, ahead soon, scaled_writer<C, T> *before = nullptr) {
+pair sweep(const T *v, int64_t n, C scale, C *e, const T *soon,
+           scaled_writer<C, T> *before) {
   const simd::full<C> d;
   constexpr int lanes = sixteen<C>::lanes, all = sixteen<C>::all;
   const reader<C, scales> read(scale);
@@ -299,10 +306,11 @@ pair sweep(const T *v, int64_t n, C scale, C *e, ahead soon, scaled_writer<C, T>
   // Nothing but -inf: against 0 every term is 0, where -inf - -inf would be NaN.
   const auto base = hn::Set(d, m == lowest<C> ? C(0) : m);
   block_sum<C> sum;
-  hn::Vec<simd::full<C>> term[all];
   for (int64_t i = 0; i < whole; i += block) {
-    soon.block_at(i);
+    if (soon)
+      for (int64_t k = 0; k < block; k += 64 / int64_t(sizeof(T))) __builtin_prefetch(soon + i + k, 0, 2);
     if (before) before->step();
+    hn::Vec<simd::full<C>> term[all];
     exp_block<careful>(d, [&](int k) HWY_ATTR { return read(v + i + k * lanes); }, base, term);
     if (e)
       for (int k = 0; k < all; ++k) hn::StoreU(term[k], d, e + i + k * lanes);
@@ -310,6 +318,7 @@ pair sweep(const T *v, int64_t n, C scale, C *e, ahead soon, scaled_writer<C, T>
   }
   if (before) before->finish();
   if (whole < n) {
+    hn::Vec<simd::full<C>> term[all];
     for (int k = 0; k < all; ++k) {
       int64_t i = whole + k * lanes;
       term[k] = i < n ? exp_of<careful>(d, read(v + i, n - i), base) : hn::Zero(d);
