@@ -104,8 +104,7 @@ HWY_INLINE hn::Vec<hn::Rebind<uint16_t, D>> narrowed(D d, hn::Vec<D> v, const bf
   const hn::Rebind<uint16_t, D> narrow;
   const hn::Rebind<int32_t, D> wide;
   const auto nan = hn::Or(hn::BitCast(wide, v), hn::Set(wide, 0x400000));
-  const auto rounded =
-      hn::IfThenElse(hn::RebindMask(wide, hn::IsNaN(v)), nan, rounded_to_upper_half(d, v));
+  const auto rounded = hn::IfThenElse(hn::RebindMask(wide, hn::IsNaN(v)), nan, rounded_to_upper_half(d, v));
   return hn::DemoteTo(narrow,
                       hn::BitCast(wide, hn::ShiftRight<16>(hn::BitCast(hn::Rebind<uint32_t, D>(), rounded))));
 }

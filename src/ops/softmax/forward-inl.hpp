@@ -166,7 +166,8 @@ class walker {
     }
     total t = finish(sum.get(), r);
     put_row_results(r, t);
-    for (int64_t c = 0; c < p.n && p.has(op_y); c += chunk) write(r, c, t, keeps ? &most[c / chunk] : nullptr);
+    for (int64_t c = 0; c < p.n && p.has(op_y); c += chunk)
+      write(r, c, t, keeps ? &most[c / chunk] : nullptr);
   }
 
   C *terms_at(int64_t c) { return terms ? terms + c : buffer; }

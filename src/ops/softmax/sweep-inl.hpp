@@ -180,11 +180,10 @@ HWY_INLINE hn::Vec<D> exp_of(D d, hn::Vec<D> v, hn::Vec<D> m) {
   return simd::exp_below_by<kind>(d, difference);
 }
 
-// The same of a block, where one comparison tells that none of its terms needs a closer look.
-template <bool careful, class D, typename F>
-HWY_INLINE void exp_block(D d, F &&v, hn::Vec<D> m, hn::Vec<D> *term) {
+// The same of v(0) to v(all - 1), where one comparison tells that none of the terms needs a closer look.
+template <bool careful, int all, class D, typename F>
+HWY_INLINE void exp_each(D d, F &&v, hn::Vec<D> m, hn::Vec<D> *term) {
   using kind = exp_kind<hn::TFromD<D>, careful>;
-  constexpr int all = sixteen<hn::TFromD<D>>::all;
   hn::Vec<D> difference[all];
   for (int k = 0; k < all; ++k) difference[k] = hn::Sub(v(k), m);
   auto least = difference[0];
@@ -229,7 +228,7 @@ template <typename C, typename Out, typename F>
 class row_writer {
  public:
   row_writer(int64_t n, Out *y, bool past_caches, F f) : y(y), n(n), past_caches(past_caches), f(f) {
-    if (past_caches)  // up to where y stands on a line of the cache
+    if (past_caches) // up to where y stands on a line of the cache
       up_to(std::min(n, int64_t((64 - reinterpret_cast<uintptr_t>(y) % 64) % 64 / sizeof(Out))));
   }
 
@@ -287,8 +286,7 @@ using scaled_writer = row_writer<C, Out, scaled_terms<C>>;
 // the terms that take its place. soon: what is read after this piece, so that it is on its way by then; into the
 // second-level cache, since the first has no room for two chunks and their exponentials.
 template <typename C, bool careful, bool scales, typename T>
-pair sweep(const T *v, int64_t n, C scale, C *e, const T *soon,
-           scaled_writer<C, T> *before) {
+pair sweep(const T *v, int64_t n, C scale, C *e, const T *soon, scaled_writer<C, T> *before) {
   const simd::full<C> d;
   constexpr int lanes = sixteen<C>::lanes, all = sixteen<C>::all;
   const reader<C, scales> read(scale);
@@ -311,7 +309,7 @@ pair sweep(const T *v, int64_t n, C scale, C *e, const T *soon,
       for (int64_t k = 0; k < block; k += 64 / int64_t(sizeof(T))) __builtin_prefetch(soon + i + k, 0, 2);
     if (before) before->step();
     hn::Vec<simd::full<C>> term[all];
-    exp_block<careful>(d, [&](int k) HWY_ATTR { return read(v + i + k * lanes); }, base, term);
+    exp_each<careful, all>(d, [&](int k) HWY_ATTR { return read(v + i + k * lanes); }, base, term);
     if (e)
       for (int k = 0; k < all; ++k) hn::StoreU(term[k], d, e + i + k * lanes);
     sum.add(term);
