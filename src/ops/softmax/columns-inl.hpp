@@ -106,7 +106,7 @@ class tile_mover {
     if (out.y) {
       T *to = out.y + j * out.stride + w;
       for (int k = 0; k < count; k += 2) {
-        const auto low = result(at + k * strip, k), high = result(at + (k + 1) * strip, k + 1);
+        const auto low = y_of(at + k * strip, k), high = y_of(at + (k + 1) * strip, k + 1);
         if (out.past_caches)
           simd::put_pair<true>(d, low, high, to + k * lanes);
         else
@@ -130,11 +130,11 @@ class tile_mover {
     if (out.y && w < out.side) {
       T *to = out.y + j * out.stride + w;
       if (w + lanes > out.side)
-        simd::store_first(d, result(at, 0), to, size_t(out.side - w));
+        simd::store_first(d, y_of(at, 0), to, size_t(out.side - w));
       else if (out.past_caches)
-        simd::stream(d, result(at, 0), to);
+        simd::stream(d, y_of(at, 0), to);
       else
-        simd::store(d, result(at, 0), to);
+        simd::store(d, y_of(at, 0), to);
     }
     if (in.x && w < in.side) {
       const T *from = in.x + j * in.stride + w;
@@ -145,7 +145,7 @@ class tile_mover {
     advance(lanes);
   }
 
-  HWY_INLINE auto result(const C *at, int k) const {
+  HWY_INLINE auto y_of(const C *at, int k) const {
     const simd::full<C> d;
     const auto v = hn::Load(d, at), a = hn::Load(d, out.a + w + k * lanes);
     return out.log ? hn::Sub(hn::Sub(v, a), hn::Load(d, out.b + w + k * lanes)) : hn::Mul(v, a);
