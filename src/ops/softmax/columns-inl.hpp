@@ -26,8 +26,11 @@ namespace HWY_NAMESPACE {
 
 inline constexpr int64_t widest_tile = 256;
 
-// Vectors that are on their way at once: a core waits for some sixteen lines at a time.
-constexpr int64_t vectors_ahead = 24;
+// How far ahead x is asked for, in vectors: further than a core's own buffers reach, since memory answers late
+// when every core asks.
+constexpr int64_t vectors_ahead = 64;
+// Into the second-level cache: in the first, columns that lie a multiple of 4 KiB apart would share a few lines.
+HWY_INLINE void ask_for(const void *x) { __builtin_prefetch(x, 0, 2); }
 
 // n columns of `width` rows, of which the first `side` are there. Strips of as many rows as a vector has lanes lie
 // one after the other: what is summed together is read from one end to the other.
@@ -117,7 +120,7 @@ class tile_mover {
       const T *from = in.x + j * in.stride + w;
       if (j + rows_ahead < n)
         for (int64_t i = 0; i < count * lanes; i += 64 / int64_t(sizeof(T)))
-          hwy::Prefetch(from + rows_ahead * in.stride + i);
+          ask_for(from + rows_ahead * in.stride + i);
       for (int k = 0; k < count; ++k) take(simd::load(d, from + k * lanes), at + k * strip, k);
     }
     advance(count * lanes);
@@ -138,7 +141,7 @@ class tile_mover {
     }
     if (in.x && w < in.side) {
       const T *from = in.x + j * in.stride + w;
-      if (j + rows_ahead < n) hwy::Prefetch(from + rows_ahead * in.stride);
+      if (j + rows_ahead < n) ask_for(from + rows_ahead * in.stride);
       take(w + lanes <= in.side ? simd::load(d, from) : simd::load_first(d, from, size_t(in.side - w)), at,
            0);
     }

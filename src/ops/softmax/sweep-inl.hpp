@@ -1,6 +1,8 @@
 // sweep-inl.hpp: the loops of softmax. sweep() reads a chunk into its (maximum, sum) and leaves e^(v - m)
 // behind; emit_scaled() and emit_log() write y. Compiled once for each instruction set.
 //
+// Where rows follow each other, y of one is written between the exponentials of the next (see `before`).
+//
 // The order of additions is the same for every vector length, stride and thread: element j belongs to lane j
 // mod 16; four elements of a lane that stand 16 apart are added as (a + b) + (c + d), and such sums are added
 // up in double.
