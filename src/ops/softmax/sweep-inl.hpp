@@ -230,12 +230,17 @@ template <typename C, typename Out, typename F>
 class row_writer {
  public:
   row_writer(int64_t n, Out *y, bool past_caches, F f) : y(y), n(n), past_caches(past_caches), f(f) {
-    if (past_caches) // up to where y stands on a line of the cache
-      up_to(std::min(n, int64_t((64 - reinterpret_cast<uintptr_t>(y) % 64) % 64 / sizeof(Out))));
+    if (!past_caches) return;
+    // The line in which y ends is fetched by then, or its stores would hold up all that follow.
+    if (reinterpret_cast<uintptr_t>(y + n) % 64 != 0) __builtin_prefetch(y + n - 1, 1);
+    // Up to where y stands on a line of the cache.
+    up_to(std::min(n, int64_t((64 - reinterpret_cast<uintptr_t>(y) % 64) % 64 / sizeof(Out))));
   }
 
   bool done() const { return i >= n; }
-  void finish() { up_to(n); }
+  HWY_INLINE void finish() {
+    if (!done()) up_to(n);
+  }
   // 64 more columns, or what is left.
   HWY_INLINE void step() {
     if (i + block > n) return up_to(n);
@@ -259,6 +264,11 @@ class row_writer {
 
   HWY_NOINLINE void up_to(int64_t end) {
     const simd::full<C> d;
+    constexpr int64_t line = 64 / sizeof(Out);
+    // Whole lines past the caches as well: each would be read before it is overwritten, and short rows that begin
+    // within a line have three of them.
+    for (; past_caches && i + line <= end; i += line)
+      for (int64_t k = 0; k < line; k += lanes) simd::stream(d, f(i + k), y + i + k);
     for (; i + lanes <= end; i += lanes) simd::store(d, f(i), y + i);
     if (i < end) simd::store_first(d, f(i, size_t(end - i)), y + i, size_t(end - i));
     i = end;
