@@ -29,7 +29,9 @@ struct failure {
 template <typename T>
 class [[nodiscard]] result {
  public:
-  result(T value) : held(std::in_place_index<0>, std::move(value)) {}
+  // Plans have kilobytes: copied once.
+  result(const T &value) : held(std::in_place_index<0>, value) {}
+  result(T &&value) : held(std::in_place_index<0>, std::move(value)) {}
   result(const failure &f) : held(std::in_place_index<1>, f) {}
 
   explicit operator bool() const { return held.index() == 0; }

@@ -38,12 +38,12 @@ struct row_space {
 
 // Drops axes of extent 1 and joins the rest. stride[axis][operand].
 template <int operands>
-result<row_space<operands>> join_axes(int32_t axes, const int64_t *shape, const int64_t (*stride)[operands]) {
-  row_space<operands> space;
+result<void> join_axes(int32_t axes, const int64_t *shape, const int64_t (*stride)[operands],
+                       row_space<operands> &space) {
   space.rows = 1;
   space.axes = 0;
   for (int a = 0; a < axes; ++a) space.rows *= shape[a];
-  if (space.rows == 0) return space;
+  if (space.rows == 0) return {};
   for (int a = 0; a < axes; ++a) {
     if (shape[a] == 1) continue;
     int last = space.axes - 1;
@@ -60,7 +60,7 @@ result<row_space<operands>> join_axes(int32_t axes, const int64_t *shape, const 
     }
     for (int k = 0; k < operands; ++k) space.stride[last][k] = stride[a][k];
   }
-  return space;
+  return {};
 }
 
 } // namespace sluice

@@ -88,17 +88,23 @@ template <class D>
 HWY_INLINE hn::Vec<D> narrowed(D, hn::Vec<D> v, const float *) {
   return v;
 }
+// The upper half of each lane is v as bfloat16; not for NaN, some of which the addition carries into infinity or
+// zero.
 template <class D>
   requires(sizeof(hn::TFromD<D>) == 4)
-HWY_INLINE hn::Vec<hn::Rebind<uint16_t, D>> narrowed(D, hn::Vec<D> v, const bfloat16 *) {
+HWY_INLINE hn::Vec<hn::Rebind<int32_t, D>> rounded_to_upper_half(D, hn::Vec<D> v) {
+  const hn::Rebind<int32_t, D> wide;
+  const auto bits = hn::BitCast(wide, v);
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(wide, 1));
+  return hn::Add(bits, hn::Add(odd, hn::Set(wide, 0x7fff)));
+}
+template <class D>
+  requires(sizeof(hn::TFromD<D>) == 4)
+HWY_INLINE hn::Vec<hn::Rebind<uint16_t, D>> narrowed(D d, hn::Vec<D> v, const bfloat16 *) {
   const hn::Rebind<uint16_t, D> narrow;
   const hn::Rebind<int32_t, D> wide;
-  auto bits = hn::BitCast(wide, v);
-  auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(wide, 1));
-  auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(wide, 0x7fff)));
-  // The addition would carry some NaN into infinity or zero; each stays one in its upper half.
-  rounded =
-      hn::IfThenElse(hn::RebindMask(wide, hn::IsNaN(v)), hn::Or(bits, hn::Set(wide, 0x400000)), rounded);
+  const auto nan = hn::Or(hn::BitCast(wide, v), hn::Set(wide, 0x400000));
+  const auto rounded = hn::IfThenElse(hn::RebindMask(wide, hn::IsNaN(v)), nan, rounded_to_upper_half(d, v));
   return hn::DemoteTo(narrow,
                       hn::BitCast(wide, hn::ShiftRight<16>(hn::BitCast(hn::Rebind<uint32_t, D>(), rounded))));
 }
@@ -176,6 +182,38 @@ HWY_INLINE void stream(D d, hn::Vec<D> v, T *p) {
   hn::Stream(n, hn::DFromV<decltype(n)>(), reinterpret_cast<hn::TFromV<decltype(n)> *>(p));
 }
 
+// Two vectors that follow each other, free of NaN: as one piece of memory where the narrow type leaves half of
+// each empty, which spares packing and storing them one by one.
+#if HWY_TARGET != HWY_SCALAR
+template <class D, typename T>
+  requires(sizeof(hn::TFromD<D>) == 2 * sizeof(T))
+HWY_INLINE auto narrowed_pair(D d, hn::Vec<D> low, hn::Vec<D> high, const T *p) {
+  if constexpr (std::is_same_v<T, bfloat16>) {
+    const hn::Repartition<uint16_t, D> narrow;
+    return hn::ConcatOdd(narrow, hn::BitCast(narrow, rounded_to_upper_half(d, high)),
+                         hn::BitCast(narrow, rounded_to_upper_half(d, low)));
+  } else {
+    const auto a = narrowed(d, low, p), b = narrowed(d, high, p);
+    return hn::Combine(hn::Twice<hn::DFromV<decltype(a)>>(), b, a);
+  }
+}
+#endif
+template <bool past_caches, class D, typename T>
+HWY_INLINE void put_pair(D d, hn::Vec<D> low, hn::Vec<D> high, T *p) {
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (sizeof(hn::TFromD<D>) == 2 * sizeof(T)) {
+    const auto n = narrowed_pair(d, low, high, p);
+    const hn::DFromV<decltype(n)> narrow;
+    auto *to = reinterpret_cast<hn::TFromV<decltype(n)> *>(p);
+    return past_caches ? hn::Stream(n, narrow, to) : hn::StoreU(n, narrow, to);
+  }
+#endif
+  if constexpr (past_caches)
+    stream(d, low, p), stream(d, high, p + hn::MaxLanes(d));
+  else
+    store(d, low, p), store(d, high, p + hn::MaxLanes(d));
+}
+
 // ---- parts of a vector: lanes [0, count), 0 < count < Lanes(d); memory behind them is not touched
 // ----------------------
 
@@ -241,6 +279,14 @@ struct exp_numbers<float> {
   static constexpr float c[] = {
       0x1.6a4ce4p-10f, 0x1.123988p-7f, 0x1.5558bp-5f, 0x1.555492p-3f, 0x1.fffffcp-2f, 1, 1};
   static constexpr int mantissa_bits = 23, bias = 127;
+  static constexpr bool of_2 = false;
+};
+// Enough for 16-bit results, in fewer steps: 2^r on [-1/2, 1/2] needs no ln2 in parts. Minimax with the last one
+// fixed at 1: 2^-23.1.
+struct coarse_exp_numbers : exp_numbers<float> {
+  static constexpr float c[] = {0x1.5bba14p-10f, 0x1.3cea88p-7f, 0x1.c6b752p-5f,
+                                0x1.ebf9bcp-3f,  0x1.62e42ap-1f, 1};
+  static constexpr bool of_2 = true;
 };
 template <>
 struct exp_numbers<double> {
@@ -253,6 +299,7 @@ struct exp_numbers<double> {
       1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040,
       1.0 / 720,        1.0 / 120,       1.0 / 24,       1.0 / 6,       1.0 / 2,      1,           1};
   static constexpr int mantissa_bits = 52, bias = 1023;
+  static constexpr bool of_2 = false;
 };
 
 // x = q ln2 + r: e^r, and q as the low bits of `shifted`.
@@ -260,32 +307,37 @@ template <class D>
 struct reduced_exp {
   hn::Vec<D> p, shifted;
 };
-template <class D>
-HWY_INLINE reduced_exp<D> exp_reduced(D d, hn::Vec<D> x, hn::Vec<D> lost) {
+template <class k, class D, class... Lost>
+HWY_INLINE reduced_exp<D> exp_reduced(D d, hn::Vec<D> x, Lost... lost) {
   using C = hn::TFromD<D>;
-  using k = exp_numbers<C>;
-  const auto shifted = hn::MulAdd(x, hn::Set(d, C(1.44269504088896340736)), hn::Set(d, k::magic));
+  const auto log2_e = hn::Set(d, C(1.44269504088896340736));
+  const auto shifted = hn::MulAdd(x, log2_e, hn::Set(d, k::magic));
   const auto q = hn::Sub(shifted, hn::Set(d, k::magic));
-  auto r = hn::NegMulAdd(q, hn::Set(d, k::ln2_high), x);
-  r = hn::Add(hn::NegMulAdd(q, hn::Set(d, k::ln2_low), r), lost);
+  auto r = k::of_2 ? hn::MulSub(x, log2_e, q) : hn::NegMulAdd(q, hn::Set(d, k::ln2_high), x);
+  if constexpr (!k::of_2) r = hn::NegMulAdd(q, hn::Set(d, k::ln2_low), r);
+  ((r = hn::Add(r, lost)), ...);
   auto p = hn::Set(d, k::c[0]);
   for (size_t i = 1; i < sizeof k::c / sizeof k::c[0]; ++i) p = hn::MulAdd(p, r, hn::Set(d, k::c[i]));
   return {p, shifted};
 }
 
-// Where some result is subnormal or 0. Kept apart: a product that comes out subnormal costs the processor a
-// hundred times an ordinary one, so only lanes that need it may make one.
+// Whether some lane's result is subnormal or 0.
 template <class D>
+HWY_INLINE bool far_below(D d, hn::Vec<D> x) {
+  return !hn::AllFalse(d, hn::Lt(x, hn::Set(d, exp_numbers<hn::TFromD<D>>::normal)));
+}
+
+// Where that is so. Kept apart: a product that comes out subnormal costs the processor a hundred times an
+// ordinary one, so only lanes that need it may make one.
+template <class k, class D>
 HWY_NOINLINE void exp_far_below(D d, hn::TFromD<D> *lanes, const hn::TFromD<D> *lost_lanes) {
-  using C = hn::TFromD<D>;
-  using k = exp_numbers<C>;
-  using I = hwy::MakeSigned<C>;
+  using I = hwy::MakeSigned<hn::TFromD<D>>;
   const hn::Rebind<I, D> di;
   const auto x = hn::Load(d, lanes);
   const auto gone = hn::Lt(x, hn::Set(d, k::lowest));
   // Lanes that end as 0 count from 0, where nothing can go wrong; -inf may have lost NaN.
   const auto safe = hn::IfThenZeroElse(gone, x);
-  const auto e = exp_reduced(d, safe, hn::IfThenZeroElse(gone, hn::Load(d, lost_lanes)));
+  const auto e = exp_reduced<k>(d, safe, hn::IfThenZeroElse(gone, hn::Load(d, lost_lanes)));
   // 2^q in two factors, since q alone may leave the exponent's range: only the last product can round.
   const auto whole = hn::Sub(hn::BitCast(di, e.shifted), hn::Set(di, std::bit_cast<I>(k::magic)));
   const auto half = hn::ShiftRight<1>(whole);
@@ -295,30 +347,30 @@ HWY_NOINLINE void exp_far_below(D d, hn::TFromD<D> *lanes, const hn::TFromD<D> *
   hn::Store(hn::IfThenZeroElse(gone, hn::Mul(hn::Mul(e.p, first), second)), d, lanes);
 }
 
-// e^(x + lost) for x <= 0, |lost| below half an ulp of x. 0 for -inf, NaN for NaN; subnormal results are
-// rounded once.
-template <class D>
-HWY_INLINE hn::Vec<D> exp_below(D d, hn::Vec<D> x, hn::Vec<D> lost) {
-  using C = hn::TFromD<D>;
-  using k = exp_numbers<C>;
-  using I = hwy::MakeSigned<C>;
-  const hn::Rebind<I, D> di;
-  if (HWY_UNLIKELY(!hn::AllFalse(d, hn::Lt(x, hn::Set(d, k::normal))))) {
-    if (hn::AllTrue(d, hn::Lt(x, hn::Set(d, k::lowest)))) return hn::Zero(d);
-    alignas(64) C lanes[16], lost_lanes[16];
-    hn::Store(x, d, lanes);
-    hn::Store(lost, d, lost_lanes);
-    exp_far_below(d, lanes, lost_lanes);
-    return hn::Load(d, lanes);
-  }
-  const auto e = exp_reduced(d, x, lost);
+// e^(x + lost) for x <= 0 that is not far below, |lost| below half an ulp of x. NaN for NaN.
+template <class k, class D, class... Lost>
+HWY_INLINE hn::Vec<D> exp_near(D d, hn::Vec<D> x, Lost... lost) {
+  const hn::Rebind<hwy::MakeSigned<hn::TFromD<D>>, D> di;
+  const auto e = exp_reduced<k>(d, x, lost...);
   // The low bits of `shifted`, moved to the exponent's place, are q there and nothing else.
   const auto exponent = hn::ShiftLeft<k::mantissa_bits>(hn::BitCast(di, e.shifted));
   return hn::BitCast(d, hn::Add(hn::BitCast(di, e.p), exponent));
 }
+
+// e^(x + lost) for x <= 0. 0 for -inf; subnormal results are rounded once.
+template <class k, class D, class... Lost>
+HWY_INLINE hn::Vec<D> exp_below_by(D d, hn::Vec<D> x, Lost... lost) {
+  if (HWY_LIKELY(!far_below(d, x))) return exp_near<k>(d, x, lost...);
+  if (hn::AllTrue(d, hn::Lt(x, hn::Set(d, k::lowest)))) return hn::Zero(d);
+  alignas(64) hn::TFromD<D> lanes[16], lost_lanes[16] = {};
+  hn::Store(x, d, lanes);
+  (hn::Store(lost, d, lost_lanes), ...);
+  exp_far_below<k>(d, lanes, lost_lanes);
+  return hn::Load(d, lanes);
+}
 template <class D>
 HWY_INLINE hn::Vec<D> exp_below(D d, hn::Vec<D> x) {
-  return exp_below(d, x, hn::Zero(d));
+  return exp_below_by<exp_numbers<hn::TFromD<D>>>(d, x);
 }
 
 // (v - m) rounded, and what the rounding lost: v - m = d + lost exactly (Knuth's two-sum).

@@ -10,13 +10,14 @@
 namespace sluice::softmax {
 
 struct forward_code {
-  // room: where the plan keeps exponentials, the body's own; else nullptr.
-  void (*rows)(const plan &p, const addresses &data, int64_t begin, int64_t end, char *room);
+  // Rows from `next` on until none is left. room: where the plan keeps exponentials, the body's own; else
+  // nullptr.
+  void (*rows)(const plan &p, const addresses &data, std::atomic<int64_t> &next, char *room);
   void (*sums)(const plan &p, const addresses &data, int64_t row, int64_t first, int64_t last, pair *chunks);
   void (*write)(const plan &p, const addresses &data, int64_t row, int64_t first, int64_t last,
                 const total &t);
   total (*finish)(const plan &p, const addresses &data, int64_t row, const pair *chunks);
-  // Tiles from `next` on until none is left.
+  // Tiles likewise.
   void (*tiles)(const plan &p, const addresses &data, std::atomic<int64_t> &next, char *room);
 };
 

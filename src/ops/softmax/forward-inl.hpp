@@ -34,13 +34,15 @@ void with_source(const source &from, F &&f) {
 }
 
 template <typename C, typename T>
-HWY_INLINE pair sweep_as(const plan &p, const T *v, int64_t n, bool scaled, C *e, ahead soon) {
+HWY_INLINE pair sweep_as(const plan &p, const T *v, int64_t n, bool scaled, C *e, const T *soon,
+                         scaled_writer<C, T> *before = nullptr) {
   C scale = scaled ? C(1) : C(p.does.scale);
-  if (p.does.careful)
-    return scale != 1 ? sweep<C, true, true>(v, n, scale, e, soon)
-                      : sweep<C, true, false>(v, n, scale, e, soon);
-  return scale != 1 ? sweep<C, false, true>(v, n, scale, e, soon)
-                    : sweep<C, false, false>(v, n, scale, e, soon);
+  if constexpr (sizeof(C) == 4)  // doubles are never careful
+    if (p.does.careful)
+      return scale != 1 ? sweep<C, true, true>(v, n, scale, e, soon, before)
+                        : sweep<C, true, false>(v, n, scale, e, soon, before);
+  return scale != 1 ? sweep<C, false, true>(v, n, scale, e, soon, before)
+                    : sweep<C, false, false>(v, n, scale, e, soon, before);
 }
 
 // Rows one after the other, a chunk at a time.
@@ -53,19 +55,20 @@ class walker {
     direct = !p.shapes_x && p.column[op_x] == 1 && (sizeof(C) == 4 || same(p.dtype[op_x], dtype_of<double>));
   }
 
-  void rows(int64_t begin, int64_t end) {
-    bool plain = direct && p.n > 0 && p.n <= chunk && p.has(op_y) && p.column[op_y] == 1 && !p.does.log &&
-                 !p.has(op_sink) && !p.has(op_lse) && !p.has(op_max);
-    if (plain)
-      plain_rows(begin, end);
-    else
-      for (int64_t index = begin; index < end; ++index) one_row(index, index + 1 < end);
+  // Takes `per_task` rows at a time from `next` on.
+  void run(std::atomic<int64_t> &next) {
+    auto take = [&] { return next.fetch_add(p.per_task, std::memory_order_relaxed); };
+    for (int64_t begin = take(), after; begin < p.space.rows; begin = after) {
+      after = take();
+      rows(begin, std::min(p.space.rows, begin + p.per_task), after);
+    }
+    if (before_y) write_before();
     if (p.past_caches) hwy::FlushStream();
   }
 
   pair sum_of_chunk(int64_t index, int64_t c) {
     row<C> r(p, data, index);
-    return skips(r, c) ? pair{lowest<double>, 0} : sum_of(r, c, nullptr, nullptr);
+    return skips(r, c) ? pair{lowest<double>, 0} : sum_of(r, c, nullptr);
   }
   total finish_row(int64_t index, const pair *chunks) {
     row<C> r(p, data, index);
@@ -77,60 +80,95 @@ class walker {
   }
   void write_chunk(int64_t index, int64_t c, const total &t) {
     row<C> r(p, data, index);
-    write(r, c, t, nullptr, nullptr);
+    write(r, c, t, nullptr);
   }
 
  private:
   int64_t length(int64_t c) const { return std::min(chunk, p.n - c); }
   bool skips(const row<C> &r, int64_t c) const { return c >= r.columns.last || c + chunk <= r.columns.first; }
 
-  // Short rows of the plain softmax: nothing is looked up or chosen from row to row.
-  void plain_rows(int64_t begin, int64_t end) {
-    const source x = {static_cast<const char *>(data.at[op_x]), p.dtype[op_x], false};
-    with_source<C>(x, [&]<typename T>(const T *x) {
-      with_type<C>(p.dtype[op_y], static_cast<char *>(data.at[op_y]), [&]<typename Out>(Out *y) {
-        const T *v = x + p.space.locate(begin, op_x);
-        for (int64_t index = begin; index < end; ++index) {
-          const T *next = index + 1 < end ? x + p.space.locate(index + 1, op_x) : nullptr;
-          pair sum = sweep_as(p, v, p.n, false, buffer, {reinterpret_cast<const char *>(next), sizeof(T)});
-          Out *to = y + p.space.locate(index, op_y);
-          total t = finish<C>(sum, false);
-          if (t.poisoned || t.empty)
-            write_constant(reinterpret_cast<char *>(to), p.n, t);
-          else
-            emit_scaled(buffer, p.n, factor_of<C>(t, t.m), to, p.past_caches, {});
-          v = next;
-        }
-      });
+  // Rows [begin, end); `after` is the next, if there is one.
+  void rows(int64_t begin, int64_t end, int64_t after) {
+    bool keeps = p.has(op_y) && !p.does.log && (terms || p.n <= chunk);
+    bool in_turn = direct && keeps && p.n > 0 && p.column[op_y] == 1 && same(p.dtype[op_y], p.dtype[op_x]);
+    if (!in_turn) {
+      for (int64_t index = begin; index < end; ++index) one_row(index, keeps);
+      return;
+    }
+    with_source<C>({static_cast<const char *>(data.at[op_x]), p.dtype[op_x], false},
+                   [&]<typename T>(const T *x) {
+                     for (int64_t index = begin; index < end; ++index)
+                       row_in_turn(x, index, index + 1 < end ? index + 1 : after);
+                   });
+  }
+
+  // One of many rows: y of the row before is written block by block between the exponentials of this one, which
+  // take the place of its own. So memory is read and written at all times, and not by turns.
+  template <typename T>
+  void row_in_turn(const T *x, int64_t index, int64_t next) {
+    const T *v = x + p.space.locate(index, op_x), *next_v = nullptr;
+    if (next < p.space.rows) next_v = x + p.space.locate(next, op_x);
+    running_total sum;
+    for (int64_t c = 0; c < p.n; c += chunk) {
+      const T *soon = c + chunk < p.n ? v + c + chunk : next_v;
+      pair part;
+      if (before_y) {
+        scaled_writer<C, T> writer = writer_before<T>(c);
+        part = sweep_as(p, v + c, length(c), false, terms_at(c), soon, &writer);
+      } else {
+        part = sweep_as(p, v + c, length(c), false, terms_at(c), soon);
+      }
+      most[c / chunk] = part.m;
+      sum.add(part);
+    }
+    char *y = static_cast<char *>(data.at[op_y]) + p.space.locate(index, op_y) * int64_t(sizeof(T));
+    if (!p.has(op_sink) && !p.has(op_lse) && !p.has(op_max)) {
+      before = finish<C>(sum.get(), false);
+    } else {
+      row<C> r(p, data, index);
+      before = finish(sum.get(), r);
+      put_row_results(r, before);
+    }
+    before_y = y;
+    if (before.poisoned || before.empty) write_constants(y);
+  }
+
+  template <typename T>
+  scaled_writer<C, T> writer_before(int64_t c) {
+    return {length(c), reinterpret_cast<T *>(before_y) + c, p.past_caches,
+            scaled_terms<C>{terms_at(c), factor_of<C>(before, most[c / chunk])}};
+  }
+
+  void write_before() {
+    with_type<C>(p.dtype[op_y], before_y, [&]<typename T>(T *) {
+      for (int64_t c = 0; c < p.n; c += chunk)
+        for (auto writer = writer_before<T>(c); !writer.done();) writer.step();
     });
   }
 
-  void one_row(int64_t index, bool has_next) {
+  // Of a row that was `before`, poisoned or empty: nothing is left to write then.
+  void write_constants(char *y) {
+    alignas(64) C constants[block];
+    std::fill(constants, constants + block, constant_of<C>(p, before));
+    for (int64_t j = 0; j < p.n; j += block)
+      put(constants, std::min(block, p.n - j), p.dtype[op_y], y + j * bytes_of(p.dtype[op_y]), 1);
+    before_y = nullptr;
+  }
+
+  void one_row(int64_t index, bool keeps) {
     row<C> r(p, data, index);
-    bool keeps = p.has(op_y) && !p.does.log && (terms || p.n <= chunk);
-    double most[most_chunks];
     running_total sum;
     for (int64_t c = 0; c < p.n; c += chunk) {
       if (skips(r, c)) continue;
-      pair part = sum_of(r, c, keeps ? terms_at(c) : nullptr,
-                         direct && c + chunk < p.n ? r.column(op_x, c + chunk) : nullptr);
+      pair part = sum_of(r, c, keeps ? terms_at(c) : nullptr);
       if (keeps) most[c / chunk] = part.m;
       sum.add(part);
     }
     total t = finish(sum.get(), r);
     put_row_results(r, t);
-    if (!p.has(op_y)) return;
-    const char *next = nullptr;
-    if (direct && has_next)
-      next = static_cast<const char *>(data.at[op_x]) +
-             p.space.locate(index + 1, op_x) * bytes_of(p.dtype[op_x]);
-    for (int64_t c = 0; c < p.n; c += chunk) {
-      const char *soon = next ? next + c * bytes_of(p.dtype[op_x]) : nullptr;
-      write(r, c, t, keeps ? &most[c / chunk] : nullptr, soon);
-    }
+    for (int64_t c = 0; c < p.n && p.has(op_y); c += chunk)
+      write(r, c, t, keeps ? &most[c / chunk] : nullptr);
   }
-
-  ahead from(const char *x) const { return {x, bytes_of(p.dtype[op_x])}; }
 
   C *terms_at(int64_t c) { return terms ? terms + c : buffer; }
 
@@ -147,16 +185,18 @@ class walker {
   }
 
   // (maximum, sum) of the chunk at c, and its terms into `e` if that is not nullptr.
-  pair sum_of(const row<C> &r, int64_t c, C *e, const char *soon) {
+  pair sum_of(const row<C> &r, int64_t c, C *e) {
     source at = piece(r, c, e ? e : buffer);
     pair sum = {};
-    with_source<C>(
-        at, [&]<typename T>(const T *v) { sum = sweep_as(p, v, length(c), at.scaled, e, from(soon)); });
+    with_source<C>(at, [&]<typename T>(const T *v) {
+      const T *soon = direct && c + chunk < p.n ? v + chunk : nullptr;
+      sum = sweep_as(p, v, length(c), at.scaled, e, soon);
+    });
     return sum;
   }
 
-  // The chunk at c of y. most: the chunk's maximum, where its terms are kept; soon: x that is read next.
-  void write(row<C> &r, int64_t c, const total &t, const double *most, const char *soon) {
+  // The chunk at c of y. most: the chunk's maximum, where its terms are kept.
+  void write(row<C> &r, int64_t c, const total &t, const double *most) {
     int64_t n = length(c);
     bool contiguous = p.column[op_y] == 1;
     char *y = contiguous ? r.column(op_y, c) : reinterpret_cast<char *>(buffer);
@@ -175,23 +215,22 @@ class walker {
       });
     } else {
       C *e = most ? terms_at(c) : buffer;
-      double m = most ? *most : sum_of(r, c, e, nullptr).m;
+      double m = most ? *most : sum_of(r, c, e).m;
       with_type<C>(dtype, y, [&]<typename Out>(Out *to) {
-        emit_scaled(e, n, factor_of<C>(t, m), to, contiguous && p.past_caches, from(soon));
+        write_row<C>(n, to, contiguous && p.past_caches, scaled_terms<C>{e, factor_of<C>(t, m)});
       });
     }
     if (!contiguous) put(buffer, n, p.dtype[op_y], r.column(op_y, c), p.column[op_y]);
-  }
-
-  void write_constant(char *y, int64_t n, const total &t) {
-    std::fill(buffer, buffer + n, constant_of<C>(p, t));
-    put(buffer, n, p.dtype[op_y], y, 1);
   }
 
   const plan &p;
   const addresses &data;
   C *terms;
   bool direct;  // x is read where it lies
+  double most[most_chunks];  // of each chunk whose terms are kept
+  // Of the row before: nullptr where nothing is left to write.
+  char *before_y = nullptr;
+  total before;
   alignas(64) C buffer[chunk];
 };
 
@@ -199,8 +238,8 @@ class walker {
 // -------------------------------------------------------------------------------------------
 
 template <typename C>
-void rows_of(const plan &p, const addresses &data, int64_t begin, int64_t end, char *room) {
-  walker<C>(p, data, reinterpret_cast<C *>(room)).rows(begin, end);
+void rows_of(const plan &p, const addresses &data, std::atomic<int64_t> &next, char *room) {
+  walker<C>(p, data, reinterpret_cast<C *>(room)).run(next);
 }
 
 template <typename C>

@@ -19,18 +19,19 @@ struct argument {
 };
 
 result<void> take(const sluice_context &context, std::initializer_list<argument> given, tensors &t) {
-  for (const operand_rule &rule : rules)
-    for (const argument &a : given) {
-      if (a.which != rule.which || !a.tensor) continue;
-      view &v = t.of[rule.which];
-      const char *name = name_of(rule, t);
-      if (auto r = read_view(a.tensor, name, context.device, v); !r) return r;
-      result<void> fits = rule.what == holds::floats  ? want_float(v, name)
-                          : rule.what == holds::flags ? want_flag(v, name)
-                                                      : want_index(v, name);
-      if (!fits) return fits;
-      t.present[rule.which] = true;
-    }
+  const sluice_tensor *tensor[operands] = {};
+  for (const argument &a : given) tensor[a.which] = a.tensor;
+  for (const operand_rule &rule : rules) {
+    if (!tensor[rule.which]) continue;
+    view &v = t.of[rule.which];
+    const char *name = name_of(rule, t);
+    if (auto r = read_view(tensor[rule.which], name, context.device, v); !r) return r;
+    result<void> fits = rule.what == holds::floats  ? want_float(v, name)
+                        : rule.what == holds::flags ? want_flag(v, name)
+                                                    : want_index(v, name);
+    if (!fits) return fits;
+    t.present[rule.which] = true;
+  }
   return {};
 }
 
@@ -49,9 +50,9 @@ struct prepared {
   size_t bytes;
 };
 
-result<prepared> prepare(const sluice_context *context, const sluice_softmax_desc *user,
-                         const sluice_tensor *x, const sluice_tensor *y, sluice_stream stream) {
-  if (auto r = want_usable(context, stream); !r) return r.error();
+result<void> prepare(const sluice_context *context, const sluice_softmax_desc *user, const sluice_tensor *x,
+                     const sluice_tensor *y, sluice_stream stream, prepared &ready) {
+  if (auto r = want_usable(context, stream); !r) return r;
   auto desc = read_descriptor(user, "desc", offsetof(sluice_softmax_desc, max) + sizeof(void *));
   if (!desc) return desc.error();
   if (!x) return fail(SLUICE_INVALID_ARGUMENT, "x is NULL");
@@ -69,14 +70,15 @@ result<prepared> prepare(const sluice_context *context, const sluice_softmax_des
                      {op_max, desc->max}},
                     t);
       !r)
-    return r.error();
+    return r;
   auto how = make_plan(*desc, t, machine_of(*context));
   if (!how) return how.error();
-  prepared ready = {*how, t.addresses_of(), 0};
+  ready.how = *how;
+  ready.data = t.addresses_of();
   arena counting;
   carve(counting, ready.how);
   ready.bytes = counting.used;
-  return ready;
+  return {};
 }
 
 struct prepared_backward {
@@ -86,10 +88,10 @@ struct prepared_backward {
   size_t bytes;
 };
 
-result<prepared_backward> prepare_backward(const sluice_context *context,
-                                           const sluice_softmax_backward_desc *user, const sluice_tensor *dy,
-                                           const sluice_tensor *dx, sluice_stream stream) {
-  if (auto r = want_usable(context, stream); !r) return r.error();
+result<void> prepare_backward(const sluice_context *context, const sluice_softmax_backward_desc *user,
+                              const sluice_tensor *dy, const sluice_tensor *dx, sluice_stream stream,
+                              prepared_backward &ready) {
+  if (auto r = want_usable(context, stream); !r) return r;
   if (!user) return fail(SLUICE_INVALID_ARGUMENT, "desc is NULL, want one with y or x");
   auto desc =
       read_descriptor(user, "desc", offsetof(sluice_softmax_backward_desc, d_temperature) + sizeof(void *));
@@ -111,7 +113,7 @@ result<prepared_backward> prepare_backward(const sluice_context *context,
                      {op_d_lse, desc->d_lse}},
                     t);
       !r)
-    return r.error();
+    return r;
   if (auto r = first_failure(
           [&] { return take_gradient(*context, desc->d_mask, "desc.d_mask", t.d_mask, t.wants_mask); },
           [&] {
@@ -123,14 +125,16 @@ result<prepared_backward> prepare_backward(const sluice_context *context,
                                  t.wants_temperature);
           });
       !r)
-    return r.error();
+    return r;
   auto how = make_plan(*desc, t, machine_of(*context));
   if (!how) return how.error();
-  prepared_backward ready = {*how, t.addresses_of(), t.gradients_of(), 0};
+  ready.how = *how;
+  ready.data = t.addresses_of();
+  ready.out = t.gradients_of();
   arena counting;
   carve(counting, ready.how);
   ready.bytes = counting.used;
-  return ready;
+  return {};
 }
 
 result<void> want_dtypes(const sluice_dtype *dtypes, int32_t count) {
@@ -169,9 +173,9 @@ extern "C" sluice_status sluice_softmax_workspace(const sluice_context *context,
                                                   const sluice_tensor *y, size_t *bytes) {
   return guard("softmax_workspace", [&]() -> result<void> {
     if (!bytes) return fail(SLUICE_INVALID_ARGUMENT, "bytes is NULL");
-    auto ready = softmax::prepare(context, desc, x, y, nullptr);
-    if (!ready) return ready.error();
-    *bytes = ready->bytes;
+    softmax::prepared ready;
+    if (auto r = softmax::prepare(context, desc, x, y, nullptr, ready); !r) return r;
+    *bytes = ready.bytes;
     return {};
   });
 }
@@ -180,16 +184,16 @@ extern "C" sluice_status sluice_softmax(const sluice_context *context, const slu
                                         const sluice_tensor *x, const sluice_tensor *y, void *workspace,
                                         size_t workspace_bytes, sluice_stream stream) {
   return guard("softmax", [&]() -> result<void> {
-    auto ready = softmax::prepare(context, desc, x, y, stream);
-    if (!ready) return ready.error();
-    if (ready->how.how == softmax::variant::nothing) return {};
-    auto room = room::of(*context, ready->bytes, workspace, workspace_bytes, stream);
+    softmax::prepared ready;
+    if (auto r = softmax::prepare(context, desc, x, y, stream, ready); !r) return r;
+    if (ready.how.how == softmax::variant::nothing) return {};
+    auto room = room::of(*context, ready.bytes, workspace, workspace_bytes, stream);
     if (!room) return room.error();
     arena pieces(room->base());
-    auto scratch = carve(pieces, ready->how);
-    if (!context->is_cuda()) return softmax::run_cpu(*context, ready->how, scratch, ready->data);
+    auto scratch = carve(pieces, ready.how);
+    if (!context->is_cuda()) return softmax::run_cpu(*context, ready.how, scratch, ready.data);
     return on_device(*context, stream,
-                     [&] { return softmax::run_cuda(ready->how, scratch, ready->data, stream); });
+                     [&] { return softmax::run_cuda(ready.how, scratch, ready.data, stream); });
   });
 }
 
@@ -199,9 +203,9 @@ extern "C" sluice_status sluice_softmax_backward_workspace(const sluice_context 
                                                            size_t *bytes) {
   return guard("softmax_backward_workspace", [&]() -> result<void> {
     if (!bytes) return fail(SLUICE_INVALID_ARGUMENT, "bytes is NULL");
-    auto ready = softmax::prepare_backward(context, desc, dy, dx, nullptr);
-    if (!ready) return ready.error();
-    *bytes = ready->bytes;
+    softmax::prepared_backward ready;
+    if (auto r = softmax::prepare_backward(context, desc, dy, dx, nullptr, ready); !r) return r;
+    *bytes = ready.bytes;
     return {};
   });
 }
@@ -212,15 +216,15 @@ extern "C" sluice_status sluice_softmax_backward(const sluice_context *context,
                                                  void *workspace, size_t workspace_bytes,
                                                  sluice_stream stream) {
   return guard("softmax_backward", [&]() -> result<void> {
-    auto ready = softmax::prepare_backward(context, desc, dy, dx, stream);
-    if (!ready) return ready.error();
-    if (ready->how.rows.how == softmax::variant::nothing && !ready->how.reduces()) return {};
-    auto room = room::of(*context, ready->bytes, workspace, workspace_bytes, stream);
+    softmax::prepared_backward ready;
+    if (auto r = softmax::prepare_backward(context, desc, dy, dx, stream, ready); !r) return r;
+    if (ready.how.rows.how == softmax::variant::nothing && !ready.how.reduces()) return {};
+    auto room = room::of(*context, ready.bytes, workspace, workspace_bytes, stream);
     if (!room) return room.error();
     arena pieces(room->base());
-    auto scratch = carve(pieces, ready->how);
-    if (!context->is_cuda()) return softmax::run_cpu(*context, ready->how, scratch, ready->data, ready->out);
+    auto scratch = carve(pieces, ready.how);
+    if (!context->is_cuda()) return softmax::run_cpu(*context, ready.how, scratch, ready.data, ready.out);
     return on_device(*context, stream,
-                     [&] { return softmax::run_cuda(ready->how, scratch, ready->data, ready->out, stream); });
+                     [&] { return softmax::run_cuda(ready.how, scratch, ready.data, ready.out, stream); });
   });
 }

@@ -153,7 +153,8 @@ struct total {
 
 // scratch:  | pairs [rows, chunks]   | totals [rows] |  pieces
 //           | e^(v - m) of a row [tasks, n] of the compute type |  rows that keep_exponentials
-//           | two tiles [tasks, 2, min(n, chunk) in blocks of 64, tile] of the compute type |  columns
+//           | two tiles [tasks, 2, tile / lanes, min(n, chunk) in blocks of 64, lanes] of the compute type |
+//             columns
 //           | pairs [rows, device chunks] | pairs [rows] |  split_row
 struct scratch {
   pair *pairs;

@@ -65,12 +65,8 @@ result<reduction> reduce_over(const gradient &g, const view &broadcast_operand, 
     kept_stride[a][1] = shared_stride[a][0] = row;
     row *= x.shape[a];
   }
-  auto kept = join_axes<2>(leading, kept_shape, kept_stride);
-  if (!kept) return kept.error();
-  auto shared = join_axes<1>(leading, shared_shape, shared_stride);
-  if (!shared) return shared.error();
-  r.kept = *kept;
-  r.shared = *shared;
+  if (auto joined = join_axes(leading, kept_shape, kept_stride, r.kept); !joined) return joined.error();
+  if (auto joined = join_axes(leading, shared_shape, shared_stride, r.shared); !joined) return joined.error();
   bool has_columns = g.of == op_mask && own > 0 && g.v->shape[own - 1] != 1;
   r.column = has_columns ? g.v->strides[own - 1] : 0;
   return r;

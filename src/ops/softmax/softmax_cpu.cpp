@@ -46,10 +46,7 @@ void each_body(const sluice_context &context, const plan &p, const scratch &s, F
 
 void run_rows(const sluice_context &context, const plan &p, const scratch &s, const addresses &data,
               const forward_code &code) {
-  each_body(context, p, s, [&](std::atomic<int64_t> &next, char *room) {
-    for (int64_t row; (row = next.fetch_add(p.per_task, std::memory_order_relaxed)) < p.space.rows;)
-      code.rows(p, data, row, std::min(p.space.rows, row + p.per_task), room);
-  });
+  each_body(context, p, s, [&](std::atomic<int64_t> &next, char *room) { code.rows(p, data, next, room); });
 }
 
 void run_pieces(const sluice_context &context, const plan &p, const scratch &s, const addresses &data,

@@ -195,14 +195,15 @@ result<void> lay_out(const tensors &t, operand reference, const char *name, bool
   p.n = x.shape[leading];
   p.does.diagonal += bottom_right && leading > 0 ? p.n - x.shape[leading - 1] : bottom_right ? p.n - 1 : 0;
 
-  int64_t stride[max_axes][operands] = {};
+  int64_t stride[max_axes][operands];  // of the leading axes
+  std::fill_n(&stride[0][0], leading * operands, 0);
   for (int k = 0; k < operands; ++k) p.column[k] = 0, p.dtype[k] = {};
   for (const operand_rule &rule : rules) {
     operand k = rule.which;
     if (!t.present[k]) continue;
     const view &v = t.of[k];
     p.dtype[k] = v.dtype;
-    int64_t seen[max_axes] = {};
+    int64_t seen[max_axes];
     result<void> fits;
     switch (rule.shape) {
       case shaped::like_x: fits = want_shape(v, name_of(rule, t), x.shape, x.axes); break;
@@ -222,9 +223,7 @@ result<void> lay_out(const tensors &t, operand reference, const char *name, bool
   bool counts_queries = p.does.causal || p.does.window || t.present[op_slopes];
   if (leading > 0 && counts_queries) stride[leading - 1][op_query] = 1;
 
-  auto space = join_axes<operands>(leading, x.shape, stride);
-  if (!space) return space.error();
-  p.space = *space;
+  if (auto r = join_axes(leading, x.shape, stride, p.space); !r) return r;
   p.shapes_x = p.does.softcap != 0 || p.does.causal || p.does.window || t.present[op_mask] ||
                t.present[op_keep] || t.present[op_lengths] || t.present[op_slopes] ||
                t.present[op_temperature];

@@ -1,6 +1,8 @@
 // sweep-inl.hpp: the loops of softmax. sweep() reads a chunk into its (maximum, sum) and leaves e^(v - m)
 // behind; emit_scaled() and emit_log() write y. Compiled once for each instruction set.
 //
+// Where rows follow each other, y of one is written between the exponentials of the next (see `before`).
+//
 // The order of additions is the same for every vector length, stride and thread: element j belongs to lane j
 // mod 16; four elements of a lane that stand 16 apart are added as (a + b) + (c + d), and such sums are added
 // up in double.
@@ -12,6 +14,8 @@
 #endif
 
 #include <hwy/highway.h>
+
+#include <type_traits>
 
 #include "ops/softmax/row-inl.hpp"
 
@@ -163,24 +167,40 @@ class lane_sums<double> {
   hn::Vec<simd::full<double>> sum[16], lost[16];
 };
 
-// e^(v - m); careful: with what the subtraction lost.
+// careful: e^(v - m) with what the subtraction lost. Else fp32 is asked for 16-bit results, where a coarser
+// exponential does.
+template <typename C, bool careful>
+using exp_kind =
+    std::conditional_t<careful || sizeof(C) == 8, simd::exp_numbers<C>, simd::coarse_exp_numbers>;
+
 template <bool careful, class D>
 HWY_INLINE hn::Vec<D> exp_of(D d, hn::Vec<D> v, hn::Vec<D> m) {
+  using kind = exp_kind<hn::TFromD<D>, careful>;
   const auto difference = hn::Sub(v, m);
-  if constexpr (careful) return simd::exp_below(d, difference, simd::difference_error(d, v, m, difference));
-  return simd::exp_below(d, difference);
+  if constexpr (careful)
+    return simd::exp_below_by<kind>(d, difference, simd::difference_error(d, v, m, difference));
+  return simd::exp_below_by<kind>(d, difference);
 }
 
-// What is read after this piece, so that it is on its way by then. Into the second-level cache: the first has
-// no room for two rows and their exponentials.
-struct ahead {
-  const char *at = nullptr; // nullptr: nothing
-  int64_t element = 0; // bytes
-  HWY_INLINE void block_at(int64_t i) const {
-    if (!at) return;
-    for (int64_t b = 0; b < block * element; b += 64) __builtin_prefetch(at + i * element + b, 0, 2);
+// The same of v(0) to v(all - 1), where one comparison tells that none of the terms needs a closer look.
+template <bool careful, int all, class D, typename F>
+HWY_INLINE void exp_each(D d, F &&v, hn::Vec<D> m, hn::Vec<D> *term) {
+  using kind = exp_kind<hn::TFromD<D>, careful>;
+  hn::Vec<D> difference[all];
+  for (int k = 0; k < all; ++k) difference[k] = hn::Sub(v(k), m);
+  auto least = difference[0];
+  for (int k = 1; k < all; ++k) least = hn::Min(least, difference[k]);
+  if (HWY_UNLIKELY(simd::far_below(d, least))) {
+    for (int k = 0; k < all; ++k) term[k] = exp_of<careful>(d, v(k), m);
+  } else {
+    for (int k = 0; k < all; ++k) {
+      if constexpr (careful)
+        term[k] = simd::exp_near<kind>(d, difference[k], simd::difference_error(d, v(k), m, difference[k]));
+      else
+        term[k] = simd::exp_near<kind>(d, difference[k]);
+    }
   }
-};
+}
 
 // How v comes from memory: as it is, or times a factor.
 template <typename C, bool scales>
@@ -204,10 +224,81 @@ struct reader {
   }
 };
 
+// y[i] = f(i) for [0, n), in blocks, one at each step: f(i) a vector, f(i, count) one whose first `count` lanes
+// matter, no NaN. past_caches: y is not read soon.
+template <typename C, typename Out, typename F>
+class row_writer {
+ public:
+  row_writer(int64_t n, Out *y, bool past_caches, F f) : y(y), n(n), past_caches(past_caches), f(f) {
+    if (!past_caches) return;
+    // The line in which y ends is fetched by then, or its stores would hold up all that follow.
+    if (reinterpret_cast<uintptr_t>(y + n) % 64 != 0) __builtin_prefetch(y + n - 1, 1);
+    // Up to where y stands on a line of the cache.
+    up_to(std::min(n, int64_t((64 - reinterpret_cast<uintptr_t>(y) % 64) % 64 / sizeof(Out))));
+  }
+
+  bool done() const { return i >= n; }
+  HWY_INLINE void finish() {
+    if (!done()) up_to(n);
+  }
+  // 64 more columns, or what is left.
+  HWY_INLINE void step() {
+    if (i + block > n) return up_to(n);
+    if (past_caches)
+      whole_block<true>(f, i, y + i);
+    else
+      whole_block<false>(f, i, y + i);
+    i += block;
+  }
+
+ private:
+  static constexpr int lanes = sixteen<C>::lanes, all = sixteen<C>::all;
+
+  // f by value: a store may not change it.
+  template <bool past_caches>
+  static HWY_INLINE void whole_block(F f, int64_t i, Out *to) {
+    const simd::full<C> d;
+    for (int k = 0; k < all; k += 2)
+      simd::put_pair<past_caches>(d, f(i + k * lanes), f(i + (k + 1) * lanes), to + k * lanes);
+  }
+
+  HWY_NOINLINE void up_to(int64_t end) {
+    const simd::full<C> d;
+    constexpr int64_t line = 64 / sizeof(Out);
+    // Whole lines past the caches as well: each would be read before it is overwritten, and short rows that begin
+    // within a line have three of them.
+    for (; past_caches && i + line <= end; i += line)
+      for (int64_t k = 0; k < line; k += lanes) simd::stream(d, f(i + k), y + i + k);
+    for (; i + lanes <= end; i += lanes) simd::store(d, f(i), y + i);
+    if (i < end) simd::store_first(d, f(i, size_t(end - i)), y + i, size_t(end - i));
+    i = end;
+  }
+
+  Out *y;
+  int64_t n, i = 0;
+  bool past_caches;
+  F f;
+};
+
+// e * factor. e has room for whole blocks.
+template <typename C>
+struct scaled_terms {
+  const C *e;
+  C factor;
+  HWY_INLINE auto operator()(int64_t i, size_t = 0) const {
+    const simd::full<C> d;
+    return hn::Mul(hn::LoadU(d, e + i), hn::Set(d, factor));
+  }
+};
+template <typename C, typename Out>
+using scaled_writer = row_writer<C, Out, scaled_terms<C>>;
+
 // (maximum, sum of e^(v - maximum)) of scale * v[0, n), n <= chunk, and the terms into e, which has room for
-// whole blocks and may be v; nullptr: not kept.
+// whole blocks and may be v; nullptr: not kept. `before` writes what e held until now: it stays a step ahead of
+// the terms that take its place. soon: what is read after this piece, so that it is on its way by then; into the
+// second-level cache, since the first has no room for two chunks and their exponentials.
 template <typename C, bool careful, bool scales, typename T>
-pair sweep(const T *v, int64_t n, C scale, C *e, ahead soon) {
+pair sweep(const T *v, int64_t n, C scale, C *e, const T *soon, scaled_writer<C, T> *before) {
   const simd::full<C> d;
   constexpr int lanes = sixteen<C>::lanes, all = sixteen<C>::all;
   const reader<C, scales> read(scale);
@@ -225,15 +316,19 @@ pair sweep(const T *v, int64_t n, C scale, C *e, ahead soon) {
   // Nothing but -inf: against 0 every term is 0, where -inf - -inf would be NaN.
   const auto base = hn::Set(d, m == lowest<C> ? C(0) : m);
   block_sum<C> sum;
-  hn::Vec<simd::full<C>> term[all];
   for (int64_t i = 0; i < whole; i += block) {
-    soon.block_at(i);
-    for (int k = 0; k < all; ++k) term[k] = exp_of<careful>(d, read(v + i + k * lanes), base);
+    if (soon)
+      for (int64_t k = 0; k < block; k += 64 / int64_t(sizeof(T))) __builtin_prefetch(soon + i + k, 0, 2);
+    if (before) before->step();
+    hn::Vec<simd::full<C>> term[all];
+    exp_each<careful, all>(d, [&](int k) HWY_ATTR { return read(v + i + k * lanes); }, base, term);
     if (e)
       for (int k = 0; k < all; ++k) hn::StoreU(term[k], d, e + i + k * lanes);
     sum.add(term);
   }
+  if (before) before->finish();
   if (whole < n) {
+    hn::Vec<simd::full<C>> term[all];
     for (int k = 0; k < all; ++k) {
       int64_t i = whole + k * lanes;
       term[k] = i < n ? exp_of<careful>(d, read(v + i, n - i), base) : hn::Zero(d);
@@ -245,38 +340,11 @@ pair sweep(const T *v, int64_t n, C scale, C *e, ahead soon) {
   return {double(m), sum.total()};
 }
 
-// y[i] = f(i) for [0, n): f(i) a vector, f(i, count) one whose first `count` lanes matter. past_caches: y is
-// not read soon.
+// y[i] = f(i) as above, all of it.
 template <typename C, typename Out, typename F>
-HWY_INLINE void write_row(int64_t n, Out *y, bool past_caches, ahead soon, F &&f) {
-  const simd::full<C> d;
-  constexpr int lanes = sixteen<C>::lanes, all = sixteen<C>::all;
-  auto up_to = [&](int64_t i, int64_t end) HWY_ATTR {
-    for (; i + lanes <= end; i += lanes) simd::store(d, f(i), y + i);
-    if (i < end) simd::store_first(d, f(i, size_t(end - i)), y + i, size_t(end - i));
-  };
-  int64_t i = 0;
-  if (past_caches) { // up to where y stands on a line of the cache
-    i = std::min(n, int64_t((64 - reinterpret_cast<uintptr_t>(y) % 64) % 64 / sizeof(Out)));
-    up_to(0, i);
-    for (; i + block <= n; i += block) {
-      soon.block_at(i);
-      for (int k = 0; k < all; ++k) simd::stream(d, f(i + k * lanes), y + i + k * lanes);
-    }
-  } else {
-    for (; i + block <= n; i += block)
-      for (int k = 0; k < all; ++k) simd::store(d, f(i + k * lanes), y + i + k * lanes);
-  }
-  up_to(i, n);
-}
-
-// y = e * factor. e has room for whole blocks.
-template <typename C, typename Out>
-void emit_scaled(const C *e, int64_t n, C factor, Out *y, bool past_caches, ahead soon) {
-  const simd::full<C> d;
-  const auto by = hn::Set(d, factor);
-  write_row<C>(n, y, past_caches, soon,
-               [&](int64_t i, size_t = 0) HWY_ATTR { return hn::Mul(hn::LoadU(d, e + i), by); });
+HWY_INLINE void write_row(int64_t n, Out *y, bool past_caches, F &&f) {
+  row_writer<C, Out, std::decay_t<F>> writer(n, y, past_caches, f);
+  while (!writer.done()) writer.step();
 }
 
 // y = (scale * v - m) - log_s; y may be v.
@@ -284,7 +352,7 @@ template <typename C, typename T, typename Out>
 void emit_log(const T *v, int64_t n, C scale, C m, C log_s, Out *y, bool past_caches) {
   const simd::full<C> d;
   const auto factor = hn::Set(d, scale), most = hn::Set(d, m), last = hn::Set(d, log_s);
-  write_row<C>(n, y, past_caches, {}, [&](int64_t i, size_t count = 0) HWY_ATTR {
+  write_row<C>(n, y, past_caches, [&](int64_t i, size_t count = 0) HWY_ATTR {
     const auto x = count ? simd::load_first(d, v + i, count) : simd::load(d, v + i);
     return hn::Sub(hn::Sub(hn::Mul(x, factor), most), last);
   });
