@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "abi/error_table.hpp"
+#include "driver/folders.hpp"
 
 namespace sluice::test {
 namespace {
@@ -63,7 +64,7 @@ std::vector<source_text> texts_in_sources() {
   std::vector<source_text> found;
   const std::regex call(R"re(\bfail\(\s*(SLUICE_[A-Z_]+),\s*((?:"(?:[^"\\]|\\.)*"\s*)+))re"),
       literal(R"re("((?:[^"\\]|\\.)*)")re");
-  fs::path root = fs::path(SLUICE_TEST_FOLDER).parent_path() / "src";
+  fs::path root = test_folder().parent_path() / "src";
   for (const auto &entry : fs::recursive_directory_iterator(root)) {
     std::string kind = entry.path().extension();
     if (kind != ".cpp" && kind != ".hpp" && kind != ".cu" && kind != ".cuh") continue;

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "conformance/cases.hpp"
+#include "driver/folders.hpp"
 #include "ops/softmax_case.hpp"
 #include "testkit/testkit.h"
 
@@ -18,7 +19,7 @@ const std::vector<conformance_case> &all_cases() {
   static const std::vector<conformance_case> cases = [] {
     std::vector<conformance_case> all;
     std::set<std::filesystem::path> files;
-    for (const auto &entry : std::filesystem::directory_iterator(SLUICE_TEST_FOLDER "/conformance"))
+    for (const auto &entry : std::filesystem::directory_iterator(test_folder() / "conformance"))
       if (entry.path().extension() == ".cases") files.insert(entry.path());
     for (const auto &path : files)
       for (conformance_case &c : read_cases(path)) all.push_back(std::move(c));
@@ -110,9 +111,9 @@ std::string digest(const bit_list &bits) {
 }
 
 TEST(conformance_in_c, gives_the_same_bits) {
-  std::string command = SLUICE_TEST_CONFORMANCE_C " --digests";
+  std::string command = "'" + (program_folder() / "conformance_c").string() + "' --digests";
   std::set<std::string> files, ours, theirs;
-  for (const auto &entry : std::filesystem::directory_iterator(SLUICE_TEST_FOLDER "/conformance"))
+  for (const auto &entry : std::filesystem::directory_iterator(test_folder() / "conformance"))
     if (entry.path().extension() == ".cases") files.insert(entry.path());
   for (const std::string &file : files) command += " '" + file + "'";
   FILE *pipe = popen(command.c_str(), "r");
