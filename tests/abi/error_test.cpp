@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "abi/error_table.hpp"
+#include "driver/driver_calls.hpp"
 #include "driver/folders.hpp"
 
 namespace sluice::test {
@@ -18,7 +19,7 @@ namespace {
 const std::vector<error_row> &all_rows() {
   static const std::vector<error_row> rows = [] {
     std::vector<error_row> all;
-    for (auto table : {core_errors(), softmax_errors(), softmax_backward_errors()})
+    for (auto table : {core_errors(), softmax_errors(cpu), softmax_backward_errors(cpu)})
       for (error_row &row : table) all.push_back(std::move(row));
     return all;
   }();
@@ -53,6 +54,31 @@ INSTANTIATE_TEST_SUITE_P(all, errors,
                          testing::Values("context_create", "context_warm", "op_supports", "softmax_backward",
                                          "softmax", "workspace"),
                          [](const auto &info) { return std::string(info.param); });
+
+class cuda_errors : public testing::Test {
+ protected:
+  void SetUp() override { SLUICE_SKIP_WITHOUT(cuda); }
+
+  static void check_all() {
+    for (const auto &table : {softmax_errors(cuda), softmax_backward_errors(cuda)})
+      for (const error_row &row : table) {
+        SCOPED_TRACE(row.name);
+        std::string want;
+        sluice_status status = row.call(want);
+        EXPECT_EQ(sluice_status_name(status), std::string(sluice_status_name(row.status)));
+        EXPECT_EQ(std::string(sluice_last_error()), want);
+      }
+  }
+};
+
+TEST_F(cuda_errors, have_status_and_text) { check_all(); }
+
+TEST_F(cuda_errors, come_before_any_launch) {
+  driver_calls heard;
+  if (!heard.listening()) GTEST_SKIP() << heard.why_not();
+  check_all();
+  for (const std::string &name : heard.names()) EXPECT_EQ(name.find("Launch"), name.npos) << name;
+}
 
 struct source_text {
   std::string file, status, format;

@@ -50,6 +50,19 @@ SLUICE_TESTKIT_API void *sluice_testkit_capture_end(void *stream);
 SLUICE_TESTKIT_API int32_t sluice_testkit_graph_launch(void *graph, void *stream);
 SLUICE_TESTKIT_API void sluice_testkit_graph_destroy(void *graph);
 
+/* From here on the context, which is CUDA's, plans as for a device of this compute capability. */
+struct sluice_context;
+SLUICE_TESTKIT_API int32_t sluice_testkit_pretend(struct sluice_context *context, int32_t major,
+                                                  int32_t minor);
+
+/* Listens to what the whole process asks of the CUDA driver, until it is told to stop; NULL, or why it cannot. */
+SLUICE_TESTKIT_API const char *sluice_testkit_listen(void);
+SLUICE_TESTKIT_API void sluice_testkit_stop_listening(void);
+/* The driver's functions that were called since it began, each once on a line. Valid until it is asked again. */
+SLUICE_TESTKIT_API const char *sluice_testkit_heard(void);
+/* Calls the driver's cuMemAlloc, cuStreamSynchronize and cuMemFree, which a listener has to hear. */
+SLUICE_TESTKIT_API int32_t sluice_testkit_allocate_and_wait(void);
+
 #ifdef __cplusplus
 }
 #endif
