@@ -65,6 +65,8 @@ void copy_steps(int32_t device, void *to, int64_t to_step, const void *from, int
   }
 }
 
+void finish(int32_t device) { EXPECT_EQ(device == cpu ? 0 : sluice_testkit_sync(0), 0); }
+
 int64_t differing(int32_t device, const void *a, const void *b, size_t bytes) {
   if (device != cpu) return sluice_testkit_differing(a, b, bytes);
   if (std::memcmp(a, b, bytes) == 0) return 0;

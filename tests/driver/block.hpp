@@ -34,6 +34,8 @@ void copy_bytes(int32_t device, void *to, const void *from, size_t bytes);
 // Elements of 1, 2, 4 or 8 bytes, with the steps between them in elements.
 void copy_steps(int32_t device, void *to, int64_t to_step, const void *from, int64_t from_step, int64_t count,
                 int32_t size);
+// Waits for all of the device's work, and fails the test if some of it failed.
+void finish(int32_t device);
 // In how many bytes two stretches of the device differ.
 int64_t differing(int32_t device, const void *a, const void *b, size_t bytes);
 // The largest difference of two elements of 2 or 4 bytes as integers: for floats of one sign, how many numbers apart.

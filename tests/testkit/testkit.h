@@ -22,7 +22,8 @@ SLUICE_TESTKIT_API void *sluice_testkit_alloc(int32_t device_type, int32_t devic
 SLUICE_TESTKIT_API void sluice_testkit_free(int32_t device_type, int32_t device_id, void *memory);
 /* Between host and device, either way; done when it returns. */
 SLUICE_TESTKIT_API int32_t sluice_testkit_copy(void *to, const void *from, size_t bytes);
-/* The four below work on the memory of the current device, and are done when they return. */
+/* The four below work on the memory of the current device, in their order and that of what is enqueued on its default
+ * stream; the first two may not be done when they return. */
 SLUICE_TESTKIT_API int32_t sluice_testkit_fill(void *to, uint8_t byte, size_t bytes);
 /* `count` elements of 1, 2, 4 or 8 bytes; steps from one to the next in elements, negative ones too. */
 SLUICE_TESTKIT_API int32_t sluice_testkit_copy_steps(void *to, int64_t to_step, const void *from,
