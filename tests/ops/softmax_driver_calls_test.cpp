@@ -1,5 +1,5 @@
-// softmax_driver_calls_test.cpp: a call asks the CUDA driver for launches, and never for memory or to wait. CUPTI listens;
-// where it is not found, the tests are skipped.
+// softmax_driver_calls_test.cpp: a call asks the CUDA driver for launches, and never for memory or to wait: CUPTI listens,
+// and where it is not found, the tests are skipped. And what a process asks first may be captured.
 #include <algorithm>
 
 #include "driver/driver.hpp"
@@ -83,6 +83,41 @@ TEST(cuda_listener, hears_memory_and_waiting) {
     ASSERT_NE(found, names.end()) << planted;
     EXPECT_TRUE(allocates_or_waits(*found));
   }
+}
+
+// Run alone in its process, nothing is loaded or warmed before it captures.
+TEST(cuda_cold, a_first_call_may_be_captured) {
+  SLUICE_SKIP_WITHOUT(cuda);
+  constexpr int64_t most = 1 << 20;
+  void *stream = sluice_testkit_stream_create();
+  auto drawn = drawn_rows(cuda, direction::forward, 0, dtype::f32, most);
+  block y(cuda, most * 4), captured(cuda, most * 4), lse(cuda, 4);
+  scratch_room room{std::make_unique<block>(cuda, size_t(64) << 20)};
+  finish(cuda);
+  std::vector<void *> graphs;
+  const int64_t lengths[] = {5, 1000, 5000, 70000, 300001, most};
+  auto call = [&](block &out, int64_t n, void *on) {
+    run_rows(cuda, direction::forward_with_lse,
+             {{drawn->at(), dtype::f32, 1, n, n}, {out.at(), dtype::f32, 1, n, n}}, lse.at(), room, nullptr,
+             static_cast<sluice_stream>(on));
+  };
+  for (int64_t n : lengths) {
+    ASSERT_EQ(sluice_testkit_capture_begin(stream), 0);
+    call(captured, n, stream);
+    graphs.push_back(sluice_testkit_capture_end(stream));
+    ASSERT_NE(graphs.back(), nullptr) << "n = " << n;
+  }
+  for (size_t i = 0; i < graphs.size(); ++i) {
+    captured.fill(0xa5);
+    y.fill(0xa5);
+    finish(cuda);
+    ASSERT_EQ(sluice_testkit_graph_launch(graphs[i], stream), 0);
+    ASSERT_EQ(sluice_testkit_stream_sync(stream), 0);
+    call(y, lengths[i], nullptr);
+    EXPECT_EQ(differing(cuda, y.at(), captured.at(), y.bytes()), 0) << "n = " << lengths[i];
+    sluice_testkit_graph_destroy(graphs[i]);
+  }
+  sluice_testkit_stream_destroy(stream);
 }
 
 } // namespace
