@@ -34,6 +34,12 @@ std::string quoted(const std::string &value) {
 
 }  // namespace
 
+double median(std::vector<double> samples) { return quantile(std::move(samples), 0.5); }
+
+timing timing_of(const std::vector<double> &seconds) {
+  return {quantile(seconds, 0.5) * 1e6, (quantile(seconds, 0.75) - quantile(seconds, 0.25)) * 1e6};
+}
+
 std::vector<timing> race(const std::vector<contestant> &contestants, int64_t buffer_sets,
                          const budget &allowed) {
   size_t count = contestants.size();
@@ -65,8 +71,7 @@ std::vector<timing> race(const std::vector<contestant> &contestants, int64_t buf
     }
 
   std::vector<timing> timings(count);
-  for (size_t i = 0; i < count; ++i)
-    timings[i] = {quantile(taken[i], 0.5) * 1e6, (quantile(taken[i], 0.75) - quantile(taken[i], 0.25)) * 1e6};
+  for (size_t i = 0; i < count; ++i) timings[i] = timing_of(taken[i]);
   return timings;
 }
 
@@ -98,6 +103,44 @@ record &record::numbers(const char *key, const std::vector<int64_t> &values) {
 void record::print() const {
   std::printf("{%s}\n", line.c_str());
   std::fflush(stdout);
+}
+
+void outcome::print(bool json) const {
+  auto by_us = [](const timing &a, const timing &b) { return a.us < b.us; };
+  size_t fastest =
+      size_t(std::min_element(floor_times.begin(), floor_times.end(), by_us) - floor_times.begin());
+  double floor_us = floor_times[fastest].us;
+  if (!json) {
+    std::printf("%-66s %-22s %10.2f %8.2f %10.2f %6.3f %6.2f  %s\n", id.c_str(), variant.c_str(), ours.us,
+                ours.us_spread, floor_us, floor_us / ours.us, double(bytes) / ours.us * 1e-6,
+                floors[fastest].c_str());
+    std::fflush(stdout);
+    return;
+  }
+  for (size_t i = 0; i < floors.size(); ++i)
+    record("floor").text("id", id).text("name", floors[i]).number("us", floor_times[i].us).print();
+  record("time")
+      .text("id", id)
+      .text("op", op)
+      .text("pass", pass)
+      .text("case", name)
+      .text("dtype", dtype)
+      .numbers("shape", shape)
+      .number("axis", double(axis))
+      .text("variant", variant)
+      .number("buffer_sets", double(buffer_sets))
+      .number("bytes", double(bytes))
+      .number("declared_bytes", double(declared_bytes))
+      .number("us", ours.us)
+      .number("us_spread", ours.us_spread)
+      .number("floor_us", floor_us)
+      .text("floor", floors[fastest])
+      .print();
+}
+
+void print_head() {
+  std::printf("%-66s %-22s %10s %8s %10s %6s %6s  %s\n", "case", "variant", "us", "spread", "floor us",
+              "ratio", "TB/s", "floor");
 }
 
 }  // namespace bench

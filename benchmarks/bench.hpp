@@ -27,8 +27,16 @@ struct budget {
   int least = 7, most = 41; // samples
 };
 
+double median(std::vector<double> samples);
+timing timing_of(const std::vector<double> &seconds); // of one call each
+
 std::vector<timing> race(const std::vector<contestant> &contestants, int64_t buffer_sets,
                          const budget &allowed);
+
+// Bytes that a case moves, and that the kernels of its floor move.
+struct traffic {
+  int64_t read, written;
+};
 
 // How many sets of buffers of this size a call rotates through: twice the last-level cache in all. At most 1024, so
 // that short rows stay in a cache as they do behind the layer that made them.
@@ -46,5 +54,21 @@ class record {
  private:
   std::string line;
 };
+
+// What was found for one case: lines of JSON for run.py, or a line of a table to read.
+struct outcome {
+  std::string id, op, pass, name, dtype;
+  std::vector<int64_t> shape;
+  int64_t axis;
+  std::string variant;
+  int64_t buffer_sets, bytes, declared_bytes; // declared: by the plan
+  timing ours;
+  std::vector<std::string> floors; // names
+  std::vector<timing> floor_times;
+
+  void print(bool json) const;
+};
+
+void print_head(); // of the table
 
 } // namespace bench

@@ -1,4 +1,5 @@
-"""What Python adds: the time of `import sluice`, and of a call over the same call from C."""
+"""What Python adds: the time of `import sluice`, and of a call over the same call from C. On a GPU, also what a
+call from C adds to a bare launch."""
 
 import os
 import statistics
@@ -17,7 +18,7 @@ assert "numpy" not in sys.modules, "import sluice imported numpy"
 print(taken * 1e3)
 """
 
-# `out=` and arrays that keep their shape: the geometry is read once.
+# `out=` and arrays that keep their shape: the call is prepared once.
 CALL = """
 import statistics, time
 import numpy as np
@@ -34,6 +35,23 @@ for _ in range(41):
         softmax(x, out=y)
     samples.append((time.perf_counter() - start) * 1e3)
 print(statistics.median(samples))
+"""
+
+# The host's time: as many calls at once as the benchmark in C makes, fewer than a stream takes without waiting.
+GPU_CALL = """
+import statistics, time
+import sluice, torch
+x = torch.randn((1, 256), device="cuda")
+y = torch.empty_like(x)
+softmax = sluice.softmax
+samples = []
+for _ in range(61):
+    start = time.perf_counter()
+    for _ in range(256):
+        softmax(x, out=y)
+    samples.append((time.perf_counter() - start) / 256 * 1e6)
+    torch.cuda.synchronize()
+print(statistics.median(samples[20:]))
 """
 
 
@@ -62,16 +80,22 @@ def limit(case, value, bound, unit):
     }
 
 
-def measure(library, c_call_us):
+def measure(library, call):
+    """`call`: the benchmark's record of a call from C; it has launch_us if that went to a GPU."""
+    gpu = "launch_us" in call
+    found = []
+    if gpu:
+        over = call["us"] - call["launch_us"]
+        found.append(limit("sluice_softmax over a bare launch, one row of 256", over, 1, "us"))
     try:
         # The first import writes byte code; the others are what a user meets.
-        imports = [python(IMPORT, library) for _ in range(16)][1:]
-        calls = [python(CALL, library) for _ in range(3)]
+        imports = [] if gpu else [python(IMPORT, library) for _ in range(16)][1:]
+        calls = [python(GPU_CALL if gpu else CALL, library) for _ in range(3)]
     except RuntimeError as reason:
         print(f"skipped: Python's overheads: {reason}")
-        return []
-    over = statistics.median(calls) - c_call_us
-    return [
-        limit("import sluice, numpy not imported", statistics.median(imports), 5, "ms"),
-        limit("sluice.softmax(x, out=y) over the C call, one row of 256", over, 3, "us"),
-    ]
+        return found
+    if imports:
+        found.append(limit("import sluice, numpy not imported", statistics.median(imports), 5, "ms"))
+    over = statistics.median(calls) - call["us"]
+    found.append(limit("sluice.softmax(x, out=y) over the C call, one row of 256", over, 3, "us"))
+    return found

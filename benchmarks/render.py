@@ -30,10 +30,10 @@ def write_results(path, document):
     path.write_text("{\n" + "\n".join(lines) + '\n  "records": [\n' + records + "\n  ]\n}\n")
 
 
-def versions():
+def versions(device):
     """Those of the peers that are installed."""
     found = {}
-    for library in ("numpy", "onnxruntime", "torch"):
+    for library in ("torch", "triton") if device == "cuda" else ("numpy", "onnxruntime", "torch"):
         try:
             found[library] = importlib.metadata.version(library)
         except importlib.metadata.PackageNotFoundError:
@@ -56,6 +56,7 @@ def holds(limit):
 
 
 def results_of(op):
+    """By path, devices in the order of their names."""
     return {path: json.loads(path.read_text()) for path in sorted(HERE.glob(f"results/*/{op}.json"))}
 
 
@@ -67,13 +68,17 @@ def table(head, rows, left=1):
     return "\n".join("| " + " | ".join(row) + " |" for row in [head, marks, *rows])
 
 
+def device_of(document):
+    return document.get("cpu") or document["gpu"]
+
+
 def caption(document):
-    name = document.get("cpu") or document.get("gpu")
     threads = f", {document['threads']} threads" if "threads" in document else ""
+    driver = f", driver {document['driver']}, CUDA {document['cuda']}" if "gpu" in document else ""
     peers = ", ".join(f"{library} {version}" for library, version in document["versions"].items())
     changed = " with changes" if document["commit"].endswith("-dirty") else ""
     build = f"sluice {document['library']} at `{document['commit'][:12]}`{changed}, {document['date']}"
-    return f"{name}{threads}; {build}" + (f"; {peers}" if peers else "")
+    return f"{device_of(document)}{threads}{driver}; {build}" + (f"; {peers}" if peers else "")
 
 
 def microseconds(us):
@@ -115,8 +120,13 @@ def times_view(document, keep):
 
 def summary(document, _path):
     def keep(t):
-        large = t["case"].startswith(("64 MiB", "dim 1")) or t["dtype"] != "float32"
-        return large and t["pass"] == "forward"
+        if t["pass"] != "forward" or "gpu" not in document:
+            return t["pass"] == "forward" and (
+                t["case"].startswith(("64 MiB", "dim 1")) or t["dtype"] != "float32"
+            )
+        lengths = (128, 1000, 4096, 32768, 128256, 1048576)
+        rows = re.fullmatch(r"\d+ MiB, (\d+) columns", t["case"])
+        return t["dtype"] != "float16" and (int(rows[1]) in lengths if rows else t["case"][0] != "l")
 
     return caption(document) + ":\n\n" + times_view(document, keep)
 
@@ -143,7 +153,7 @@ def accuracy(document, _path):
         rows = [[name, *(values.get(kind, "") for kind in chosen)] for name, values in lines.items()]
         if rows:
             parts.append(table(["ulp", *chosen], rows))
-    return caption(document) + ":\n\n" + "\n\n".join(parts)
+    return caption(document) + ":\n\n" + "\n\n".join(parts) if parts else ""
 
 
 def limits(document, _path):
@@ -161,9 +171,8 @@ def limits(document, _path):
 
 
 def plots(document, path):
-    name = document.get("cpu") or document.get("gpu")
     image = picture(path).relative_to(ROOT)
-    return f"![Share of the memory floor against row length, {name}](ROOT/{image})"
+    return f"![Share of the memory floor against row length, {device_of(document)}](ROOT/{image})"
 
 
 VIEWS = {"accuracy": accuracy, "summary": summary, "times": times, "limits": limits, "plots": plots}
@@ -175,6 +184,7 @@ def rendered(text, depth):
     def part(match):
         op, view = match.group(2), match.group(3)
         parts = [VIEWS[view](document, path) for path, document in results_of(op).items()]
+        parts = [part for part in parts if part]
         body = "\n\n".join(parts) if parts else "Nothing has been measured yet."
         body = body.replace("(ROOT/", "(" + "../" * depth)
         return f"{match.group(1)}\n{body}\n\n{match.group(4)}"
@@ -205,8 +215,22 @@ def drawn_from(image):
     return ""
 
 
+SWEPT = re.compile(r"(\d+ MiB), (\d+) columns")
+
+
+def panels_of(document):
+    """{(pass, dtype): cases} of the row lengths that were swept, and the size of the tensors."""
+    found = {}
+    for r in document["records"]:
+        swept = SWEPT.fullmatch(r["case"])
+        if swept and r["kind"] == "time":
+            found.setdefault(swept[1], {}).setdefault((r["pass"], r["dtype"]), []).append(r)
+    size = max(found, key=lambda size: sum(map(len, found[size].values())))
+    return {key: cases for key, cases in found[size].items() if len(cases) > 2}, size
+
+
 def plot(path):
-    """Share of the floor against row length, one line a library, in float32."""
+    """Share of the floor against row length, one line a library, one panel a pass and dtype."""
     try:
         import matplotlib
 
@@ -216,20 +240,14 @@ def plot(path):
         print("skipped: the plot: matplotlib is not installed")
         return
     document = json.loads(path.read_text())
-    panels = []
-    for direction in ("forward", "backward"):
-        chosen = [
-            r
-            for r in document["records"]
-            if r["kind"] == "time"
-            and r["pass"] == direction
-            and r["dtype"] == "float32"
-            and re.fullmatch(r"64 MiB, \d+ columns", r["case"])
-        ]
-        if chosen:
-            panels.append((direction, chosen))
-    figure, axes = pyplot.subplots(1, len(panels), figsize=(5.5 * len(panels), 4), squeeze=False)
-    for axis, (direction, chosen) in zip(axes[0], panels):
+    panels, size = panels_of(document)
+    # A dtype has a row of panels; where there is but one, as on the CPU, they stand side by side.
+    dtypes = list(dict.fromkeys(dtype for _, dtype in panels))
+    passes = list(dict.fromkeys(direction for direction, _ in panels))
+    shape = (len(dtypes), len(passes))
+    figure, axes = pyplot.subplots(*shape, figsize=(5.5 * shape[1], 4 * shape[0]), squeeze=False)
+    for (direction, dtype), chosen in panels.items():
+        axis = axes[dtypes.index(dtype)][passes.index(direction)]
         lines = {"sluice": [(t["shape"][-1], t["ratio"]) for t in chosen]}
         for t in chosen:
             for library, us in best_peers(t).items():
@@ -237,10 +255,10 @@ def plot(path):
         for library, points in lines.items():
             axis.plot(*zip(*points), marker="o", label=library, linewidth=2 if library == "sluice" else 1)
         axis.set(xscale="log", ylim=(0, 1.05), xlabel="columns", ylabel="share of the floor")
-        axis.set_title(f"softmax {direction}, float32, 64 MiB")
+        axis.set_title(f"{path.stem} {direction}, {dtype}, {size}")
         axis.grid(alpha=0.3)
         axis.legend()
-    figure.suptitle(document.get("cpu") or document.get("gpu"), fontsize=9)
+    figure.suptitle(device_of(document), fontsize=9)
     figure.tight_layout()
     figure.savefig(picture(path), dpi=100, metadata={"Source": digest(path), "Software": None})
     pyplot.close(figure)

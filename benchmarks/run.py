@@ -1,9 +1,9 @@
 """Measures operations beside the memory floor and beside other libraries: python benchmarks/run.py softmax
 
 Our side is the executable <op>_bench, which also finds the floor: the fastest of a list of plain kernels
-that move the same bytes. The peers are what can be imported here. Everything is run in several rounds, and
-each figure is the median of its rounds. A complete run writes benchmarks/results/<device>/<op>.json;
-render.py puts the figures into the documents.
+that move the same bytes. The peers are what can be imported here. On the CPU everything is run in several
+rounds, and each figure is the median of its rounds. A complete run writes
+benchmarks/results/<device>/<op>.json; render.py puts the figures into the documents.
 """
 
 import argparse
@@ -36,11 +36,24 @@ def cpu_name():
     return [platform.machine()]
 
 
+def gpu_facts():
+    """Of the first GPU; empty where there is none."""
+    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    try:
+        answer = subprocess.run(query, capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return {}
+    name, driver = answer.splitlines()[0].split(", ")
+    return {"gpu": name, "driver": driver}
+
+
 def device_facts(device):
     """What the results say of the device, and the folder they go to."""
-    assert device == "cpu"
-    name = " ".join(cpu_name())
-    return {"cpu": name}, re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    facts = {"cpu": " ".join(cpu_name())} if device == "cpu" else gpu_facts()
+    if not facts:
+        sys.exit("no GPU: nvidia-smi names none")
+    name = next(iter(facts.values()))
+    return facts, re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
 def commit():
@@ -51,7 +64,7 @@ def commit():
     head = git("rev-parse", "HEAD")
     # Results and documents may differ from the commit; what was measured may not.
     changed = git(
-        "status", "--porcelain", "--", "include", "src", "benchmarks/*.cpp", "CMakeLists.txt", "cmake"
+        "status", "--porcelain", "--", "include", "src", "benchmarks/*.c*", "CMakeLists.txt", "cmake"
     )
     return (head or "unknown") + ("-dirty" if changed else "")
 
@@ -69,10 +82,14 @@ def find_bench(op):
 
 
 def bench(executable, *arguments):
-    answer = subprocess.run([executable, *arguments], capture_output=True, text=True, check=False)
-    if answer.returncode:
-        sys.exit(answer.stderr.strip() or f"{executable} failed with {answer.returncode}")
-    return [json.loads(line) for line in answer.stdout.splitlines()]
+    """Its records, as they come."""
+    command = [executable, "--json", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        for line in running.stdout:
+            yield json.loads(line)
+        trouble = running.stderr.read().strip()
+    if running.returncode:
+        sys.exit(trouble or f"{executable} failed with {running.returncode}")
 
 
 def time_peer(prepare, sets, quick):
@@ -100,7 +117,8 @@ def time_peer(prepare, sets, quick):
 
 def one_round(executable, case_id, peers, quick):
     """One case beside its peers: our record, the floor's kernels, the peers' times and who was absent."""
-    lines = bench(executable, "--case", case_id, *(["--quick"] if quick else []))
+    only = f"^{re.escape(case_id)}$"
+    lines = list(bench(executable, "--device", "cpu", "--case", only, *(["--quick"] if quick else [])))
     ours = next(line for line in lines if line["kind"] in ("time", "call"))
     ours["floors"] = {line["name"]: line["us"] for line in lines if line["kind"] == "floor"}
     ours["peers"], absent = {}, {}
@@ -129,7 +147,10 @@ def combine(rounds):
     record["floor_us"] = median([r["floor_us"] for r in rounds])
     record["ratio"] = round(record["floor_us"] / record["us"], 4)
     record["peers"] = {n: median([r["peers"][n] for r in rounds if n in r["peers"]]) for n in first["peers"]}
+    if "us_among_peers" in first:
+        record["us_among_peers"] = first["us_among_peers"]
     record["bytes"] = first["bytes"]
+    record["declared_bytes"] = first["declared_bytes"]
     record["floors"] = {n: median([r["floors"][n] for r in rounds]) for n in first["floors"]}
     return record
 
@@ -142,14 +163,18 @@ def describe(record):
     return line
 
 
-def measure(op, arguments):
+def chosen(executable, arguments):
+    listed = [line["id"] for line in bench(executable, "--device", arguments.device, "--list")]
+    cases = [case for case in listed if re.search(arguments.case, case)]
+    if not cases:
+        sys.exit(f"no case fits {arguments.case!r}; there are: " + "; ".join(listed))
+    return cases
+
+
+def measure_on_cpu(op, arguments):
     executable = arguments.bench or find_bench(op)
     peers = None if arguments.no_peers else importlib.import_module(f"{op}_peers")
-    listed = [line["id"] for line in bench(executable, "--list")]
-    cases = [case for case in listed if arguments.case in case]
-    if not cases:
-        sys.exit(f"no case holds {arguments.case!r}; there are: " + "; ".join(listed))
-
+    cases = chosen(executable, arguments)
     rounds, missing, machine = {case: [] for case in cases}, {}, {}
     for number in range(arguments.rounds):
         for i, case in enumerate(cases):
@@ -165,10 +190,55 @@ def measure(op, arguments):
 
     records = [combine(taken) for taken in rounds.values() if taken[0]["kind"] == "time"]
     calls = [taken["us"] for taken in rounds.get("call", [])]
-    overhead = overheads.measure(arguments.library, statistics.median(calls)) if calls else []
-    bars = importlib.import_module(f"{op}_bars").limits(records)
+    overhead = overheads.measure(arguments.library, {"us": statistics.median(calls)}) if calls else []
+    bars = importlib.import_module(f"{op}_bars").limits(records, "cpu")
     errors = importlib.import_module(f"{op}_accuracy").measure(arguments.library) if calls else []
     return machine, records + bars + overhead + errors
+
+
+def measure_on_gpu(op, arguments):
+    """Our side in one go, which takes turns with the floor by itself; then the peers, with us among them."""
+    executable = arguments.bench or find_bench(op)
+    cases = chosen(executable, arguments)
+    machine, taken, floors, call = {}, [], {}, None
+    quick = ["--quick"] if arguments.quick else []
+    for line in bench(executable, "--device", "cuda", "--case", arguments.case, *quick):
+        if line["kind"] == "machine":
+            machine = line
+        elif line["kind"] == "call":
+            call = line
+        elif line["kind"] == "floor":
+            floors.setdefault(line["id"], {})[line["name"]] = line["us"]
+        else:
+            taken.append({**line, "floors": floors[line["id"]], "peers": {}})
+            print(f"[{len(taken):2}/{len(cases)}] {line['id']:66}{describe(combine(taken[-1:]))}", flush=True)
+
+    if not arguments.no_peers:
+        add_peers(op, taken, arguments)
+    records = [combine([record]) for record in taken]
+    overhead = overheads.measure(arguments.library, call) if call else []
+    return machine, records + importlib.import_module(f"{op}_bars").limits(records, "cuda") + overhead
+
+
+def add_peers(op, taken, arguments):
+    sys.path.insert(0, str(ROOT / "bindings" / "python"))
+    if arguments.library:
+        os.environ["SLUICE_LIBRARY"] = str(arguments.library.resolve())
+    try:
+        import gpu_peers
+    except ImportError as absent:
+        print(f"skipped: all peers: {absent}")
+        return
+    missing = {}
+    for record, (times, absent) in zip(taken, gpu_peers.measure(op, taken, arguments.quick)):
+        missing.update({name: f"{record['id']}: {reason}" for name, reason in absent.items()})
+        if "sluice" in times:
+            record["us_among_peers"] = float(f"{times.pop('sluice'):.6g}")
+        record["peers"] = {name: float(f"{us:.6g}") for name, us in times.items()}
+        figures = "  ".join(f"{name} {us:.2f}" for name, us in record["peers"].items())
+        print(f"[peers] {record['id']:66}  {figures}", flush=True)
+    for name, reason in missing.items():
+        print(f"skipped: {name}: {reason}")
 
 
 # ---- Reporting -------------------------------------------------------------------------------------------
@@ -198,12 +268,12 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("ops", nargs="*", default=["softmax"], help="operations (default: softmax)")
-    parser.add_argument("--device", choices=["cpu"], default="cpu")
+    parser.add_argument("--device", choices=["cpu", "cuda"], help="cuda where there is a GPU, else cpu")
     parser.add_argument(
         "--quick", action="store_true", help="one short round; writes results only with --out"
     )
-    parser.add_argument("--rounds", type=int, help="how often everything is measured (3; with --quick 1)")
-    parser.add_argument("--case", default="", help="only the cases whose name holds this text")
+    parser.add_argument("--rounds", type=int, help="on the CPU, how often everything is measured (3)")
+    parser.add_argument("--case", default="", help="only the cases in whose name this regex is found")
     parser.add_argument("--no-peers", action="store_true", help="our side and the floor alone")
     parser.add_argument("--bench", type=Path, help="the executable (default: the newest under build/)")
     parser.add_argument("--library", type=Path, help="libsluice.so for what is measured through Python")
@@ -213,16 +283,17 @@ def main():
     arguments.rounds = arguments.rounds or (1 if arguments.quick else 3)
     complete = not (arguments.quick or arguments.case or arguments.no_peers)
 
+    arguments.device = arguments.device or ("cuda" if gpu_facts() else "cpu")
     facts, slug = device_facts(arguments.device)
     for op in arguments.ops:
+        measure = measure_on_gpu if arguments.device == "cuda" else measure_on_cpu
         machine, records = measure(op, arguments)
         document = {
             "commit": arguments.commit or commit(),
             "date": datetime.date.today().isoformat(),
             **facts,
-            "library": machine["library"],
-            "threads": machine["threads"],
-            "versions": render.versions(),
+            **{key: machine[key] for key in ("cuda", "library", "threads") if key in machine},
+            "versions": render.versions(arguments.device),
             "records": records,
         }
         report(op, document)

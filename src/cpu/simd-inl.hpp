@@ -135,10 +135,20 @@ template <class D>
 HWY_INLINE hn::Vec<D> narrowed(D, hn::Vec<D> v, const double *) {
   return v;
 }
+// Without SSE4, Highway's DemoteTo makes the largest float of whatever is larger, even of infinity.
 template <class D>
   requires(sizeof(hn::TFromD<D>) == 8)
-HWY_INLINE hn::Vec<hn::Rebind<float, D>> narrowed(D, hn::Vec<D> v, const float *) {
-  return hn::DemoteTo(hn::Rebind<float, D>(), v);
+HWY_INLINE hn::Vec<hn::Rebind<float, D>> narrowed(D d, hn::Vec<D> v, const float *) {
+  const hn::Rebind<float, D> single;
+#if HWY_TARGET == HWY_EMU128 || HWY_TARGET == HWY_SCALAR
+  alignas(16) double wide[hn::MaxLanes(D())];
+  alignas(16) float lanes[hn::MaxLanes(D())];
+  hn::Store(v, d, wide);
+  for (size_t i = 0; i < hn::Lanes(d); ++i) lanes[i] = float(wide[i]);
+  return hn::Load(single, lanes);
+#else
+  return hn::DemoteTo(single, v);
+#endif
 }
 // Twice rounded to nearest, a double just beside a tie of the 16-bit type would land on the tie. So what a float
 // cannot hold is folded into its last bit first: then the step to float is exact and the other one knows.
@@ -150,8 +160,8 @@ HWY_INLINE auto narrowed(D d, hn::Vec<D> v, const T *p) {
   const auto exact = hn::Eq(hn::And(bits, below), hn::Zero(di));
   const auto folded =
       hn::Or(hn::AndNot(below, bits), hn::IfThenZeroElse(exact, hn::Set(di, int64_t(1) << 29)));
-  const hn::Rebind<float, D> single;
-  return narrowed(single, hn::DemoteTo(single, hn::BitCast(d, folded)), p);
+  const auto single = narrowed(d, hn::BitCast(d, folded), static_cast<const float *>(nullptr));
+  return narrowed(hn::Rebind<float, D>(), single, p);
 }
 
 template <class D, typename T>
@@ -197,6 +207,21 @@ HWY_INLINE void store_first(D d, hn::Vec<D> v, T *p, size_t count) {
   }
 }
 #undef SLUICE_MASKS_MEMORY
+
+// ---- across lanes
+// ------------------------------------------------------------------------------------------------------
+
+// Highway's MaxOfLanes makes the lowest finite number of -inf alone on its emulated vectors.
+template <class D>
+HWY_INLINE hn::TFromD<D> largest_lane(D, hn::Vec<D> v) {
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (hn::MaxLanes(D()) > 1) {
+    const hn::Half<D> half;
+    return largest_lane(half, hn::Max(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
+  }
+#endif
+  return hn::GetLane(v);
+}
 
 // ---- e^x for x <= 0
 // ----------------------------------------------------------------------------------------------------

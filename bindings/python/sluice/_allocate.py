@@ -32,7 +32,10 @@ def maker(like: View, shape: tuple[int, ...], dtype: str) -> tuple[Maker, Callab
         return _cupy(like, shape, dtype), None
     if like.library == "jax":
         if not host:
-            raise TypeError("sluice: outputs on a GPU cannot be written into jax arrays; use sluice.jax")
+            raise TypeError(
+                "sluice: jax arrays never change, so outputs on a GPU cannot be written into them; pass out=,"
+                " such as an array of CuPy's or torch's"
+            )
         return _jax(shape, dtype)
     if like.library == "buffer":
         return _buffer(like, shape, dtype), None
@@ -146,19 +149,22 @@ def number_maker(like: View, dtype: str) -> Callable[[Any, int], Any]:
 def scratch(like: View, size: int, stream: int, kept: list[Any]) -> tuple[Any, int | None]:
     """`size` bytes at a multiple of 256 for one call: their owner, and their address if it is known here.
 
-    On the CPU they are taken from what the thread has kept, if that is enough."""
+    On the CPU they are taken from what is kept, if that is enough."""
     if like.device is None or like.device[0] not in (CPU, PINNED):
         if like.library not in ("torch", "cupy"):
             raise TypeError(f"sluice: this call needs a workspace of {size} bytes; pass workspace=")
         return maker(like, (size,), "uint8")[0](stream), None
-    room = kept.pop() if kept else None
+    try:
+        room = kept.pop()
+    except IndexError:
+        room = None
     if room is None or ctypes.sizeof(room) < size + 255:
         room = (ctypes.c_char * (size + 255))()
     return room, -(-ctypes.addressof(room) // 256) * 256
 
 
 def keep(kept: list[Any], room: Any) -> None:
-    """Keeps CPU scratch for the thread's next call. It was not in `kept` while in use: a hook may call again
-    from inside a call."""
+    """Keeps CPU scratch for a later call. It was not in `kept` while in use: other threads, or a hook from
+    inside the call, may call meanwhile."""
     if ctypes.sizeof(room) <= 1 << 24:
-        kept[:] = [room]
+        kept.append(room)

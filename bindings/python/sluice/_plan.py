@@ -7,6 +7,7 @@ that says which operation, which descriptor fields, which outputs to make, and w
 from __future__ import annotations
 
 import ctypes
+from array import array
 from collections import namedtuple
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -39,10 +40,13 @@ class Work(NamedTuple):
 Recipe = Callable[..., Work]
 
 _ZERO = ctypes.c_size_t(0)
+_SIZE = ctypes.sizeof(_abi.Tensor)
+WORDS = _SIZE // 8
+_Words = ctypes.POINTER(ctypes.c_uint64)
 
 
 class Plan:
-    """Belongs to one thread at a time: a call writes addresses into it."""
+    """Belongs to one call at a time, which writes addresses into it."""
 
     def __init__(
         self, recipe: Recipe, options: Any, slots: Any, geometries: list[Geometry], context: Context | None
@@ -83,22 +87,25 @@ class Plan:
         self.returns = [names.index(slot) for slot in work.returns]
         self.result = _result_type(work.op, work.returns) if len(work.returns) > 1 else None
 
+        # The tensors, and the target of a pointer. An array's items are written faster than ctypes' fields.
+        self._words = array("Q", bytes(_SIZE * len(views) + ctypes.sizeof(_Words)))
         self._extents: list[Any] = []
-        self.tensors = [self._tensor(work.place(s, v) if work.place else v) for s, v in views.items()]
-        present = dict(zip(names, self.tensors))
+        placed = [work.place(slot, view) if work.place else view for slot, view in views.items()]
+        present = {name: self._tensor(i, view) for i, (name, view) in enumerate(zip(names, placed))}
         self._desc = _descriptor(op, work.options, present)
         operands = [present.get(t.name) for t in op.operands]
-        handle = ctypes.c_void_p(context.handle if context else default_context(device))
-        pointers = [argument and ctypes.byref(argument) for argument in (self._desc, *operands)]
-        self.arguments: list[Any] = [handle, *pointers, None, _ZERO, None]
+        handle = ctypes.c_char.from_address(context.handle if context else default_context(device))
+        # What byref makes goes to C as it is; a c_void_p would be converted again in each call.
+        given = (handle, self._desc, *operands)
+        pointers = [None if argument is None else ctypes.byref(argument) for argument in given]
+        self.arguments: list[Any] = [*pointers, None, _ZERO, None]
         self.function = library().untyped(op.function)
         self._query = library().untyped(op.query)
         self._size: int | None = None  # of the workspace, once asked
-        self._simple = not (self.cuda or self.makers or self.uploads or context or names[0] in outputs)
-        self.only = self.returns[0] if len(self.returns) == 1 and not self.finish else None
-        # The arguments, where only addresses are still to be put in, and the first operand is an input.
-        self.bare: tuple[Any, ...] | None = None
-        self.busy = False
+        # For `repeatable`. The workspace's size is None as well: a NULL is the same eight zero bytes.
+        target = _Words.from_buffer(self._words, _SIZE * len(views))
+        self.bare = (self.function, (*pointers, None, None, None), self._words, target)
+        self._short = not (self.cuda or work.made or context) and (len(views), self.returns) == (2, [1])
 
     def _number(self, work: Work, slot: str, view: View, index: int) -> View:
         if slot not in work.numbers:
@@ -112,12 +119,13 @@ class Plan:
         self.uploads[index] = _allocate.number_maker(self.lead, dtype)
         return view._replace(device=self.lead.device, byte_offset=0)
 
-    def _tensor(self, view: View) -> _abi.Tensor:
+    def _tensor(self, index: int, view: View) -> _abi.Tensor:
         ndim = len(view.shape)
         extents = (ctypes.c_int64 * ndim)(*view.shape)
         strides = None if view.strides is None else (ctypes.c_int64 * ndim)(*view.strides)
         self._extents += [extents, strides]
-        tensor = _abi.Tensor(ndim=ndim, shape=ctypes.addressof(extents), byte_offset=view.byte_offset)
+        tensor = _abi.Tensor.from_buffer(self._words, index * _SIZE)
+        tensor.ndim, tensor.shape, tensor.byte_offset = ndim, ctypes.addressof(extents), view.byte_offset
         tensor.strides = None if strides is None else ctypes.addressof(strides)
         tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes = view.dtype
         tensor.device.type, tensor.device.id = view.device or (0, 0)
@@ -139,8 +147,8 @@ class Plan:
             array = make(where)
             arrays.append(array)
             addresses.append(address_of(array))
-        for tensor, address in zip(self.tensors, addresses):
-            tensor.data = address
+        for index, address in enumerate(addresses):
+            self._words[index * WORDS] = address
 
     def ask(self) -> int:
         """How many bytes of workspace the call wants with these addresses. 0 where it would be refused: the
@@ -149,16 +157,19 @@ class Plan:
         if self._query(*self.arguments[:-3], ctypes.byref(size)):
             return 0
         self._size = size.value
-        if self._simple and self._size == 0:
-            self.bare = (*self.arguments[:-3], None, _ZERO, None)
         return self._size
 
     @property
     def accepted(self) -> bool:
         return self._size is not None
 
+    @property
+    def short(self) -> bool:
+        """That the call is no more than C's with two addresses put in, of which the second is given back."""
+        return self._short and self._size == 0
+
     def call(self, workspace: Any, context: Context | None, kept: list[Any]) -> None:
-        """Calls C; `kept` is where this thread keeps CPU scratch."""
+        """Calls C; `kept` is where idle CPU scratch is kept."""
         arguments = self.arguments
         ours = workspace is None and not (context and context.lends_memory)
         if ours:
@@ -176,7 +187,8 @@ class Plan:
                 _allocate.keep(kept, room)
         if context:
             context.raise_pending()
-        self.check(code)
+        if code:
+            self.check(code)
 
     def lend(self, workspace: Any) -> Any:
         """Puts the caller's workspace into the arguments."""

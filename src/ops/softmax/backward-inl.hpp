@@ -211,7 +211,7 @@ class gradient_row {
       std::fill(other, other + padded(count), C(0));
       fetch(rows.dtype[op_x], r.column(op_x, c), rows.column[op_x], count, other);
       for_each(u, padded(count), [&](auto g, int64_t i) HWY_ATTR {
-        const auto t = hn::Tanh(d, hn::Div(hn::Mul(hn::LoadU(d, other + i), scale), cap));
+        const auto t = tanh_of(d, hn::Div(hn::Mul(hn::LoadU(d, other + i), scale), cap));
         const auto slope = hn::NegMulAdd(t, t, one);
         return hn::IfThenElse(hn::Eq(hn::LoadU(d, counts + i), hn::Zero(d)), hn::Zero(d), hn::Mul(g, slope));
       });

@@ -40,6 +40,13 @@ inline double log_one(double x) {
   return hn::GetLane(hn::Log(d, hn::Set(d, x)));
 }
 
+// NaN for NaN, which Highway's Tanh would convert to an integer and then make a number of.
+template <class D>
+HWY_INLINE hn::Vec<D> tanh_of(D d, hn::Vec<D> x) {
+  const auto nan = hn::IsNaN(x);
+  return hn::IfThenElse(nan, x, hn::Tanh(d, hn::IfThenZeroElse(nan, x)));
+}
+
 // v[i] = f(v[i]) for i in [0, n), whole vectors at a time.
 template <typename C, typename F>
 HWY_INLINE void for_each(C *v, int64_t n, F &&f) {
@@ -180,9 +187,7 @@ struct row {
     each([&](auto x, int64_t) HWY_ATTR { return hn::Mul(x, scale); });
     if (p.does.softcap != 0) {
       const auto cap = hn::Set(d, C(p.does.softcap));
-      each([&](auto x, int64_t) HWY_ATTR {
-        return hn::IfThenElse(hn::IsNaN(x), x, hn::Mul(cap, hn::Tanh(d, hn::Div(x, cap))));
-      });
+      each([&](auto x, int64_t) HWY_ATTR { return hn::Mul(cap, tanh_of(d, hn::Div(x, cap))); });
     }
     if (at[op_slopes]) {
       distances(j, n, other);

@@ -219,8 +219,8 @@ pair sweep(const T *v, int64_t n, C scale, C *e, ahead soon) {
     for (int k = 0; k < all; ++k) most[k % 4] = hn::Max(most[k % 4], read(v + i + k * lanes));
   for (int64_t i = whole; i < n; i += lanes) most[0] = hn::Max(most[0], read(v + i, n - i));
   // Adding 0 makes -0 and +0, which a maximum may confuse, the same.
-  const C m =
-      hn::GetLane(hn::MaxOfLanes(d, hn::Max(hn::Max(most[0], most[1]), hn::Max(most[2], most[3])))) + C(0);
+  const auto highest = hn::Max(hn::Max(most[0], most[1]), hn::Max(most[2], most[3]));
+  const C m = simd::largest_lane(d, highest) + C(0);
 
   // Nothing but -inf: against 0 every term is 0, where -inf - -inf would be NaN.
   const auto base = hn::Set(d, m == lowest<C> ? C(0) : m);

@@ -4,18 +4,31 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._call import run
+from .._call import repeatable, run
 from .._context import Context
 from .._errors import invalid
 from .._plan import Work
 from .._view import DTYPES, NAMES, View
 from . import _axis
 
+_FIELDS = (
+    "scale",
+    "softcap",
+    "log",
+    "accuracy",
+    "empty_row",
+    "causal",
+    "diagonal",
+    "diagonal_offset",
+    "window",
+)
+
 _X: tuple[str, ...] = ("x",)
 _Y: tuple[str, ...] = ("y",)
 _X_Y: tuple[str, ...] = ("x", "y")
 
 
+@repeatable("axis", "dtype", *_FIELDS)
 def softmax(
     x: Any,
     *,
@@ -174,6 +187,7 @@ def softmax(
     return _run(_forward, options, slots, arrays, stream, workspace, context)
 
 
+@repeatable("axis", "dtype", *_FIELDS)
 def log_softmax(x: Any, **options: Any) -> Any:
     """The logarithm of softmax. Takes what `softmax` takes, except `log`.
 
@@ -186,6 +200,7 @@ def log_softmax(x: Any, **options: Any) -> Any:
     return softmax(x, log=True, **options)
 
 
+@repeatable("axis", "dtype", *_FIELDS)
 def logsumexp(x: Any, *, dtype: str | None = None, out: Any = None, **options: Any) -> Any:
     """The logarithm of softmax's denominator along an axis, from one read of x.
 
@@ -207,19 +222,6 @@ def logsumexp(x: Any, *, dtype: str | None = None, out: Any = None, **options: A
         return deliver(recipe, (*given[:2], dtype or "x", *given[3:]), *rest)
 
     return softmax(x, probabilities=False, return_lse=True, lse_out=out, _run=as_x, **options)
-
-
-_FIELDS = (
-    "scale",
-    "softcap",
-    "log",
-    "accuracy",
-    "empty_row",
-    "causal",
-    "diagonal",
-    "diagonal_offset",
-    "window",
-)
 
 
 def _forward(
