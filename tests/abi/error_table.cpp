@@ -22,7 +22,7 @@ void scene::add(const std::string &name, dtype type, const shape_list &shape, bo
   slot &s = slots[name];
   s.type = type;
   s.output = output;
-  s.at = std::make_unique<placed>(cpu, o, layouts[0]);
+  s.at = std::make_unique<placed>(device, o, layouts[0]);
   s.tensor = *s.at->view();
   std::fill(std::begin(s.shape), std::end(s.shape), 1);
   std::fill(std::begin(s.strides), std::end(s.strides), 1);
@@ -89,7 +89,8 @@ bool takes(operand_facts::holds what, const std::string &dtype) {
 
 class view_breaker {
  public:
-  view_breaker(const operand_facts &o, const shape_list &measure) : o(o), measure(measure) {}
+  view_breaker(const operand_facts &o, const shape_list &measure, int32_t device)
+      : o(o), measure(measure), device(device) {}
 
   std::vector<broken_view> all() {
     axes();
@@ -139,11 +140,12 @@ class view_breaker {
   }
 
   void devices() {
-    for (auto [type, id] : {std::pair{2, 0}, {1, 1}, {0, 0}, {8, 0}, {-1, -1}})
+    const int32_t other = device == cpu ? cuda : cpu;
+    for (auto [type, id] : {std::pair{other, 0}, {device, 1}, {0, 0}, {8, 0}, {-1, -1}})
       add("device_" + std::to_string(type) + "_" + std::to_string(id), SLUICE_INVALID_DEVICE,
-          [=, t = o.text, type = type, id = id](slot &s) {
+          [=, t = o.text, type = type, id = id, ours = device](slot &s) {
             s.tensor.device = {type, id};
-            return format("%s.device is (%d, %d), want (1, 0)", t, type, id);
+            return format("%s.device is (%d, %d), want (%d, 0)", t, type, id, ours);
           });
   }
 
@@ -252,13 +254,14 @@ class view_breaker {
 
   const operand_facts &o;
   const shape_list &measure;
+  const int32_t device;
   std::vector<broken_view> rows;
 };
 
 }  // namespace
 
-std::vector<broken_view> broken_views(const operand_facts &o, const shape_list &measure) {
-  return view_breaker(o, measure).all();
+std::vector<broken_view> broken_views(const operand_facts &o, const shape_list &measure, int32_t device) {
+  return view_breaker(o, measure, device).all();
 }
 
 }  // namespace sluice::test

@@ -26,6 +26,8 @@ class scene {
     std::unique_ptr<placed> at;
   };
 
+  explicit scene(int32_t device = cpu) : device(device) {}
+
   void add(const std::string &name, dtype type, const shape_list &shape, bool output);
   slot &operator[](const std::string &name);
   sluice_tensor *view(const std::string &name); // nullptr where the slot is absent or not given
@@ -33,6 +35,7 @@ class scene {
   bool untouched(); // no byte of any tensor changed
 
  private:
+  int32_t device;
   std::map<std::string, slot> slots;
   std::vector<std::string> order;
 };
@@ -60,13 +63,14 @@ struct broken_view {
   sluice_status status;
   breakage apply;
 };
-std::vector<broken_view> broken_views(const operand_facts &o, const shape_list &measure);
+// `device`: the context's, of which the texts of a wrong one speak.
+std::vector<broken_view> broken_views(const operand_facts &o, const shape_list &measure, int32_t device);
 
 std::string format(const char *text, ...) __attribute__((format(printf, 1, 2)));
 
-// The tables, one per file of the exported functions.
+// The tables, one per file of the exported functions; those of operations for contexts of either device.
 std::vector<error_row> core_errors();
-std::vector<error_row> softmax_errors();
-std::vector<error_row> softmax_backward_errors();
+std::vector<error_row> softmax_errors(int32_t device);
+std::vector<error_row> softmax_backward_errors(int32_t device);
 
 } // namespace sluice::test

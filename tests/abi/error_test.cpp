@@ -10,6 +10,8 @@
 #include <sstream>
 
 #include "abi/error_table.hpp"
+#include "driver/driver_calls.hpp"
+#include "driver/folders.hpp"
 
 namespace sluice::test {
 namespace {
@@ -17,7 +19,7 @@ namespace {
 const std::vector<error_row> &all_rows() {
   static const std::vector<error_row> rows = [] {
     std::vector<error_row> all;
-    for (auto table : {core_errors(), softmax_errors(), softmax_backward_errors()})
+    for (auto table : {core_errors(), softmax_errors(cpu), softmax_backward_errors(cpu)})
       for (error_row &row : table) all.push_back(std::move(row));
     return all;
   }();
@@ -53,6 +55,31 @@ INSTANTIATE_TEST_SUITE_P(all, errors,
                                          "softmax", "workspace"),
                          [](const auto &info) { return std::string(info.param); });
 
+class cuda_errors : public testing::Test {
+ protected:
+  void SetUp() override { SLUICE_SKIP_WITHOUT(cuda); }
+
+  static void check_all() {
+    for (const auto &table : {softmax_errors(cuda), softmax_backward_errors(cuda)})
+      for (const error_row &row : table) {
+        SCOPED_TRACE(row.name);
+        std::string want;
+        sluice_status status = row.call(want);
+        EXPECT_EQ(sluice_status_name(status), std::string(sluice_status_name(row.status)));
+        EXPECT_EQ(std::string(sluice_last_error()), want);
+      }
+  }
+};
+
+TEST_F(cuda_errors, have_status_and_text) { check_all(); }
+
+TEST_F(cuda_errors, come_before_any_launch) {
+  driver_calls heard;
+  if (!heard.listening()) GTEST_SKIP() << heard.why_not();
+  check_all();
+  for (const std::string &name : heard.names()) EXPECT_EQ(name.find("Launch"), name.npos) << name;
+}
+
 struct source_text {
   std::string file, status, format;
 };
@@ -63,7 +90,7 @@ std::vector<source_text> texts_in_sources() {
   std::vector<source_text> found;
   const std::regex call(R"re(\bfail\(\s*(SLUICE_[A-Z_]+),\s*((?:"(?:[^"\\]|\\.)*"\s*)+))re"),
       literal(R"re("((?:[^"\\]|\\.)*)")re");
-  fs::path root = fs::path(SLUICE_TEST_FOLDER).parent_path() / "src";
+  fs::path root = test_folder().parent_path() / "src";
   for (const auto &entry : fs::recursive_directory_iterator(root)) {
     std::string kind = entry.path().extension();
     if (kind != ".cpp" && kind != ".hpp" && kind != ".cu" && kind != ".cuh") continue;

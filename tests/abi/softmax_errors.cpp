@@ -12,8 +12,8 @@ using fits = operand_facts::fits;
 
 const shape_list x_shape = {2, 3, 4}, row_shape = {2, 3};
 
-scene forward_scene() {
-  scene s;
+scene forward_scene(int32_t device) {
+  scene s(device);
   s.add("x", dtype::f32, x_shape, false);
   s.add("y", dtype::f32, x_shape, true);
   s.add("mask", dtype::f16, {4}, false);
@@ -27,8 +27,8 @@ scene forward_scene() {
   return s;
 }
 
-scene backward_scene() {
-  scene s;
+scene backward_scene(int32_t device) {
+  scene s(device);
   s.add("dy", dtype::f32, x_shape, false);
   s.add("dx", dtype::f32, x_shape, true);
   for (const char *name : {"x", "y"}) s.add(name, dtype::f32, x_shape, false);
@@ -83,31 +83,31 @@ class table {
  public:
   using breaker = std::function<std::string(scene &, D &)>;
 
-  table(const char *op, scene (*make)()) : op(op), make(make) {}
+  table(const char *op, scene (*make)(int32_t), int32_t device) : op(op), make(make), device(device) {}
 
   // Breaks scene and descriptor; both the call and its query must say so and touch nothing.
   void add(const std::string &name, sluice_status status, const breaker &apply) {
     for (bool asks : {false, true})
       rows.push_back({std::string(op) + (asks ? "_workspace_" : "_") + name, status,
-                      [=, op = op, make = make](std::string &want) {
-                        scene s = make();
+                      [=, op = op, make = make, device = device](std::string &want) {
+                        scene s = make(device);
                         D d{};
                         d.struct_size = sizeof d;
                         std::string text = apply(s, d);
                         fill(s, d);
                         want = std::string(op) + (asks ? "_workspace: " : ": ") + text;
-                        memory room(cpu, 1 << 16, 0);
+                        memory room(device, 1 << 16, 0);
                         room.upload();
                         size_t bytes = 12345;
                         sluice_status got =
-                            asks ? query(d, s, shared_context(cpu), &bytes)
-                                 : run(d, s, shared_context(cpu), room.address(), room.bytes(), nullptr);
+                            asks ? query(d, s, shared_context(device), &bytes)
+                                 : run(d, s, shared_context(device), room.address(), room.bytes(), nullptr);
                         if (!s.untouched() || bytes != 12345) want += ", with outputs untouched";
                         return got;
                       }});
   }
   void broken(const operand_facts &o, const shape_list &measure) {
-    for (const broken_view &b : broken_views(o, measure))
+    for (const broken_view &b : broken_views(o, measure, device))
       add(b.name, b.status, [apply = b.apply](scene &s, D &) { return apply(s); });
   }
   // A number of the descriptor that is out of range.
@@ -120,7 +120,8 @@ class table {
   }
 
   const char *op;
-  scene (*make)();
+  scene (*make)(int32_t);
+  int32_t device;
   std::vector<error_row> rows;
 };
 
@@ -173,9 +174,9 @@ void spread_out(scene::slot &s) {
 
 } // namespace
 
-std::vector<error_row> softmax_errors() {
+std::vector<error_row> softmax_errors(int32_t device) {
   using D = sluice_softmax_desc;
-  table<D> t("softmax", forward_scene);
+  table<D> t("softmax", forward_scene, device);
   shared_rows(t, "x");
   t.number("accuracy", &D::accuracy, 2, "desc.accuracy is 2, want 0 or 1");
   t.number("accuracy", &D::accuracy, -5, "desc.accuracy is -5, want 0 or 1");
@@ -234,9 +235,9 @@ std::vector<error_row> softmax_errors() {
   return std::move(t.rows);
 }
 
-std::vector<error_row> softmax_backward_errors() {
+std::vector<error_row> softmax_backward_errors(int32_t device) {
   using D = sluice_softmax_backward_desc;
-  table<D> t("softmax_backward", backward_scene);
+  table<D> t("softmax_backward", backward_scene, device);
   shared_rows(t, "dy");
   t.broken({"dy", "dy", holds::floats, fits::reference, "", false}, x_shape);
   t.broken({"dx", "dx", holds::floats, fits::like, "", true}, x_shape);

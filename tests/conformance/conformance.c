@@ -1,12 +1,13 @@
-/* conformance.c: the conformance cases through the C API alone, in C11: conformance_c [--digests] FILE.cases...
- * With --digests it prints one line a result, op, case, tensor and a hash of its bits, which every language has to
- * print alike on one device. */
+/* conformance.c: the conformance cases through the C API alone, in C11: conformance_c [--cuda] [--digests] FILE.cases...
+ * With --cuda they run on a GPU, whose memory the testkit gives. With --digests it prints one line a result, op, case,
+ * tensor and a hash of its bits, which every language has to print alike on one device. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "fields.h"
+#include "testkit/testkit.h"
 
 static const sluice_tensor *view(struct conformance_case *c, const char *name) {
   struct tensor *t = find_tensor(c, name);
@@ -104,7 +105,37 @@ static uint64_t digest(const struct tensor *t) { /* FNV-1a */
   return h;
 }
 
-static int run_case(const sluice_context *context, const char *op, struct conformance_case *c, bool digests) {
+/* Moves every tensor to the GPU, where the call finds it, and back, where its results are looked at. */
+static bool move(struct conformance_case *c, bool to_gpu) {
+  bool fine = true;
+  for (int i = 0; i < c->tensor_count; ++i) {
+    struct tensor *t = &c->tensors[i];
+    size_t bytes = (size_t)t->count * bytes_of(t->view.dtype);
+    void *from = t->view.data;
+    t->view.device = (sluice_device){to_gpu ? 2 : 1, 0};
+    if (bytes == 0) continue;
+    void *to = to_gpu ? sluice_testkit_alloc(2, 0, bytes) : t->host;
+    if (to_gpu) t->host = from;
+    fine = fine && to && sluice_testkit_copy(to, from, bytes) == 0;
+    t->view.data = to;
+    if (!to_gpu) sluice_testkit_free(2, 0, from);
+  }
+  return fine;
+}
+
+static void *take(bool cuda, size_t bytes) {
+  return cuda ? sluice_testkit_alloc(2, 0, bytes) : aligned_alloc(256, (bytes + 255) / 256 * 256);
+}
+
+static void give_back(bool cuda, void *memory) {
+  if (cuda && memory)
+    sluice_testkit_free(2, 0, memory);
+  else
+    free(memory);
+}
+
+static int run_case(const sluice_context *context, bool cuda, const char *op, struct conformance_case *c,
+                    bool digests) {
   sluice_status (*run)(const sluice_context *, struct conformance_case *, void *, size_t *, bool) =
       strcmp(op, "softmax") == 0            ? run_softmax
       : strcmp(op, "softmax_backward") == 0 ? run_softmax_backward
@@ -113,14 +144,22 @@ static int run_case(const sluice_context *context, const char *op, struct confor
     fprintf(stderr, "conformance_c knows no operation %s\n", op);
     return 1;
   }
+  if (cuda && !move(c, true)) {
+    fprintf(stderr, "%s %s: no memory of the GPU\n", op, c->name);
+    return 1;
+  }
   size_t bytes = 0;
   sluice_status status = run(context, c, NULL, &bytes, true);
   void *workspace = NULL;
   if (status == SLUICE_OK) {
     if (c->workspace >= 0) bytes = (size_t)c->workspace;
-    if (bytes) workspace = aligned_alloc(256, (bytes + 255) / 256 * 256);
+    if (bytes) workspace = take(cuda, bytes);
     status = run(context, c, workspace, &bytes, false);
-    free(workspace);
+    give_back(cuda, workspace);
+  }
+  if (cuda && !move(c, false)) {
+    fprintf(stderr, "%s %s: the GPU did not give its results\n", op, c->name);
+    return 1;
   }
   int wrong = strcmp(sluice_status_name(status), c->status) != 0;
   if (wrong)
@@ -145,18 +184,20 @@ static int run_case(const sluice_context *context, const char *op, struct confor
 }
 
 int main(int count, char **arguments) {
+  bool digests = false, cuda = false;
+  int first = 1;
+  for (; first < count && arguments[first][0] == '-'; ++first) {
+    digests = digests || strcmp(arguments[first], "--digests") == 0;
+    cuda = cuda || strcmp(arguments[first], "--cuda") == 0;
+  }
+  sluice_context_desc desc = {.struct_size = sizeof desc, .device_type = cuda ? 2 : 1};
   sluice_context *context = NULL;
-  if (sluice_context_create(NULL, &context) != SLUICE_OK) {
+  if (sluice_context_create(&desc, &context) != SLUICE_OK) {
     fprintf(stderr, "no context: %s\n", sluice_last_error());
     return 1;
   }
-  bool digests = false;
   int cases = 0, failed = 0;
-  for (int i = 1; i < count; ++i) {
-    if (strcmp(arguments[i], "--digests") == 0) {
-      digests = true;
-      continue;
-    }
+  for (int i = first; i < count; ++i) {
     FILE *file = fopen(arguments[i], "r");
     if (!file) {
       perror(arguments[i]);
@@ -166,7 +207,8 @@ int main(int count, char **arguments) {
     char op[32] = "";
     while (read_case(file, op, &c)) {
       ++cases;
-      failed += run_case(context, op, &c, digests) != 0;
+      /* The texts that name a device are those of the CPU. */
+      if (!cuda || !c.names_a_device) failed += run_case(context, cuda, op, &c, digests) != 0;
       free_case(&c);
     }
     fclose(file);

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "conformance/cases.hpp"
+#include "driver/folders.hpp"
 #include "ops/softmax_case.hpp"
 #include "testkit/testkit.h"
 
@@ -18,7 +19,7 @@ const std::vector<conformance_case> &all_cases() {
   static const std::vector<conformance_case> cases = [] {
     std::vector<conformance_case> all;
     std::set<std::filesystem::path> files;
-    for (const auto &entry : std::filesystem::directory_iterator(SLUICE_TEST_FOLDER "/conformance"))
+    for (const auto &entry : std::filesystem::directory_iterator(test_folder() / "conformance"))
       if (entry.path().extension() == ".cases") files.insert(entry.path());
     for (const auto &path : files)
       for (conformance_case &c : read_cases(path)) all.push_back(std::move(c));
@@ -97,9 +98,6 @@ TEST_P(conformance, every_case) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(all, conformance, testing::Values(cpu, cuda),
-                         [](const auto &info) { return device_name(info.param); });
-
 // FNV-1a of a result's bytes, as the program in C prints it.
 std::string digest(const bit_list &bits) {
   uint64_t h = 0xcbf29ce484222325u;
@@ -109,10 +107,11 @@ std::string digest(const bit_list &bits) {
   return text;
 }
 
-TEST(conformance_in_c, gives_the_same_bits) {
-  std::string command = SLUICE_TEST_CONFORMANCE_C " --digests";
+TEST_P(conformance, gives_the_same_bits_in_c) {
+  std::string command = "'" + (program_folder() / "conformance_c").string() + "' --digests";
+  if (GetParam() == cuda) command += " --cuda";
   std::set<std::string> files, ours, theirs;
-  for (const auto &entry : std::filesystem::directory_iterator(SLUICE_TEST_FOLDER "/conformance"))
+  for (const auto &entry : std::filesystem::directory_iterator(test_folder() / "conformance"))
     if (entry.path().extension() == ".cases") files.insert(entry.path());
   for (const std::string &file : files) command += " '" + file + "'";
   FILE *pipe = popen(command.c_str(), "r");
@@ -124,13 +123,16 @@ TEST(conformance_in_c, gives_the_same_bits) {
   for (conformance_case c : all_cases()) {
     if (c.status != "SLUICE_OK") continue;
     bind(c);
-    results got = perform(c.call, cpu);
+    results got = perform(c.call, GetParam());
     for (size_t k = 0; k < got.size(); ++k)
       if (c.call.operands[k].output)
         ours.insert(c.op + " " + c.name + " " + c.call.operands[k].name + " " + digest(got[k]));
   }
   EXPECT_EQ(ours, theirs);
 }
+
+INSTANTIATE_TEST_SUITE_P(all, conformance, testing::Values(cpu, cuda),
+                         [](const auto &info) { return device_name(info.param); });
 
 } // namespace
 } // namespace sluice::test

@@ -21,6 +21,7 @@ struct tensor {
   int64_t shape[max_axes];
   int64_t count;
   sluice_tensor view; /* of memory that the case owns */
+  void *host; /* that memory, while the view is of a GPU's */
   /* What an output should hold: at positions, or everywhere when `at` is NULL. */
   int64_t *at;
   double *values;

@@ -31,6 +31,7 @@ class context {
   ~context() { sluice_context_destroy(made); }
 
   operator const sluice_context *() const { return made; }
+  sluice_context *get() const { return made; }
 
   sluice_status status;
   std::string text;  // why there is none

@@ -57,7 +57,7 @@ void check_workspace(const op_case &c, int32_t device);
 void check_threads(const op_case &c, int32_t device, const results &base);
 void check_batch(const op_case &c, int32_t device, const results &base);
 void check_repeat(const op_case &c, int32_t device, const results &base);
-void check_capture(const op_case &c, int32_t device, const results &base);
+void check_capture(const op_case &c, int32_t device, const results &base, int replays = 2);
 
 // Values alone, for large cases; or values and every mode above.
 void check_value_mode(const op_case &c, int32_t device);

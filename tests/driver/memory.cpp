@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 
 #include "driver/device.hpp"
 #include "testkit/testkit.h"
@@ -35,15 +37,47 @@ void set_readable([[maybe_unused]] const uint8_t *at, [[maybe_unused]] size_t by
 #endif
 }
 
+// compute-sanitizer knows the end of each allocation to the byte, and bands would hide it.
+bool has_bands() {
+  static const bool has = !std::getenv("SLUICE_TEST_NO_BANDS");
+  return has;
+}
+
+// Memory of a device is kept for the next test: taking and returning it takes longer than most calls.
+std::multimap<size_t, uint8_t *> &kept() {
+  static auto *list = new std::multimap<size_t, uint8_t *>;
+  return *list;
+}
+
+uint8_t *take(int32_t device, size_t bytes) {
+  if (device == cpu) return static_cast<uint8_t *>(std::aligned_alloc(256, bytes));
+  if (auto found = kept().find(bytes); found != kept().end() && has_bands()) {
+    uint8_t *at = found->second;
+    kept().erase(found);
+    return at;
+  }
+  return static_cast<uint8_t *>(sluice_testkit_alloc(device, 0, bytes));
+}
+
+void give_back(int32_t device, size_t bytes, uint8_t *at) {
+  constexpr size_t largest = 1 << 20;
+  if (device == cpu)
+    std::free(at);
+  else if (bytes <= largest && has_bands())
+    kept().insert({bytes, at});
+  else
+    sluice_testkit_free(device, 0, at);
+}
+
 } // namespace
 
-memory::memory(int32_t device, size_t bytes, uint8_t poison) : device(device), size(bytes) {
-  size_t whole = (2 * guard + bytes + 255) / 256 * 256;
+memory::memory(int32_t device, size_t bytes, uint8_t poison)
+    : guard(has_bands() ? 512 : 0), device(device), size(bytes) {
+  size_t whole = has_bands() ? (2 * guard + bytes + 255) / 256 * 256 : std::max<size_t>(bytes, 1);
   written.assign(whole, guard_byte);
   std::memset(before(), poison, bytes);
   found = written;
-  base = static_cast<uint8_t *>(device == cpu ? std::aligned_alloc(256, whole)
-                                              : sluice_testkit_alloc(device, 0, whole));
+  base = take(device, whole);
   if (!base) {
     ADD_FAILURE() << "no memory for a test: " << whole << " bytes on " << device_name(device);
     std::abort();
@@ -51,12 +85,8 @@ memory::memory(int32_t device, size_t bytes, uint8_t poison) : device(device), s
 }
 
 memory::~memory() {
-  if (device == cpu) {
-    set_readable(base, written.size(), true);
-    std::free(base);
-  } else {
-    sluice_testkit_free(device, 0, base);
-  }
+  if (device == cpu) set_readable(base, written.size(), true);
+  give_back(device, written.size(), base);
 }
 
 void memory::upload() {

@@ -31,7 +31,7 @@ class memory {
   bool guards_untouched() const;
 
  private:
-  static constexpr size_t guard = 512;
+  const size_t guard; // bytes of either band
   int32_t device;
   size_t size;
   uint8_t *base = nullptr;

@@ -139,8 +139,8 @@ void check_repeat(const op_case &c, int32_t device, const results &base) {
   for (int i = 0; i < 2; ++i) check_same(c, base, perform(c, device), "again");
 }
 
-// Captured in global mode, into a graph that is launched twice over poisoned outputs.
-void check_capture(const op_case &c, int32_t device, const results &base) {
+// Captured in global mode, into a graph that is launched over poisoned outputs time after time.
+void check_capture(const op_case &c, int32_t device, const results &base, int replays) {
   if (device != cuda || base.empty()) return;
   SCOPED_TRACE(c.name + ", captured");
   std::vector<std::unique_ptr<placed>> memories;
@@ -163,7 +163,7 @@ void check_capture(const op_case &c, int32_t device, const results &base) {
   EXPECT_EQ(c.run(made), SLUICE_OK) << sluice_last_error();
   void *graph = sluice_testkit_capture_end(stream);
   ASSERT_NE(graph, nullptr);
-  for (int replay = 0; replay < 2; ++replay) {
+  for (int replay = 0; replay < replays; ++replay) {
     for (auto &m : memories) m->store.upload();
     ASSERT_EQ(sluice_testkit_graph_launch(graph, stream), 0);
     ASSERT_EQ(sluice_testkit_sync(0), 0);

@@ -285,9 +285,10 @@ template <typename C>
 struct scaled_terms {
   const C *e;
   C factor;
-  HWY_INLINE auto operator()(int64_t i, size_t = 0) const {
+  // Where y is written from within a line on, its last vector may begin where e has less than a vector left.
+  HWY_INLINE auto operator()(int64_t i, size_t count = 0) const {
     const simd::full<C> d;
-    return hn::Mul(hn::LoadU(d, e + i), hn::Set(d, factor));
+    return hn::Mul(count ? simd::load_first(d, e + i, count) : hn::LoadU(d, e + i), hn::Set(d, factor));
   }
 };
 template <typename C, typename Out>
