@@ -50,21 +50,21 @@ class mailbox {
   }
   __device__ void expect(uint32_t bytes) {
 #if SLUICE_HAS_CLUSTERS
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&state)), "r"(bytes)
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&state)),
+                 "r"(bytes)
                  : "memory");
 #endif
   }
   __device__ void wait(uint32_t phase) {
 #if SLUICE_HAS_CLUSTERS
-    asm volatile(
-        "{\n"
-        ".reg .pred done;\n"
-        "again:\n"
-        "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
-        "@!done bra again;\n"
-        "}\n" ::"r"(shared_address(&state)),
-        "r"(phase)
-        : "memory");
+    asm volatile("{\n"
+                 ".reg .pred done;\n"
+                 "again:\n"
+                 "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
+                 "@!done bra again;\n"
+                 "}\n" ::"r"(shared_address(&state)),
+                 "r"(phase)
+                 : "memory");
 #endif
   }
   // Writes 16 bytes to where `to` lies in another block, and counts them in its box.
@@ -75,7 +75,8 @@ class mailbox {
     asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_address(to)), "r"(block));
     asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(box) : "r"(shared_address(&state)), "r"(block));
     asm volatile(
-        "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(there),
+        "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::
+            "r"(there),
         "r"(word[0]), "r"(word[1]), "r"(word[2]), "r"(word[3]), "r"(box)
         : "memory");
 #endif
@@ -85,4 +86,4 @@ class mailbox {
   uint64_t state;
 };
 
-}  // namespace sluice::cuda
+} // namespace sluice::cuda

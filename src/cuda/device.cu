@@ -28,7 +28,8 @@ result<void> want_ordinal(int32_t ordinal) {
 
 // The device's partitions differ from one device to the next of the same kind, so it is asked.
 int32_t clusters_at_once(int blocks, int threads, int64_t shared_bytes) {
-  if (cudaFuncSetAttribute(probe, cudaFuncAttributeMaxDynamicSharedMemorySize, int(shared_bytes)) != cudaSuccess ||
+  if (cudaFuncSetAttribute(probe, cudaFuncAttributeMaxDynamicSharedMemorySize, int(shared_bytes)) !=
+          cudaSuccess ||
       cudaFuncSetAttribute(probe, cudaFuncAttributeNonPortableClusterSizeAllowed, 1) != cudaSuccess) {
     (void)cudaGetLastError();
     return 0;

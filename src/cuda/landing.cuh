@@ -10,7 +10,8 @@ namespace sluice::cuda {
 // The first `bytes` of 16, 0 < bytes <= 16; the others become 0.
 __device__ inline void copy_soon(uint4 *to, const void *from, int bytes) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(bytes)
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
+               "r"(bytes)
                : "memory");
 #else
   char *byte = reinterpret_cast<char *>(to);
@@ -35,7 +36,8 @@ struct landing {
     const char *from = reinterpret_cast<const char *>(row.at(column)) - row.past();
     const int bytes = within_int((n - column) * int64_t(sizeof(T))) + row.past(), lane = threadIdx.x % 32;
     auto one = [&](int b) {
-      if (b * line_bytes < bytes) copy_soon(&block[b], from + b * line_bytes, min(line_bytes, bytes - b * line_bytes));
+      if (b * line_bytes < bytes)
+        copy_soon(&block[b], from + b * line_bytes, min(line_bytes, bytes - b * line_bytes));
     };
 #pragma unroll
     for (int k = 0; k < lines; ++k) one(32 * k + lane);
@@ -63,4 +65,4 @@ struct landing {
   }
 };
 
-}  // namespace sluice::cuda
+} // namespace sluice::cuda

@@ -51,10 +51,12 @@ result<void> launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, sluice
 template <typename... Parameters>
 result<void> allow(void (*kernel)(Parameters...), launch_extras extras) {
   auto *code = reinterpret_cast<const void *>(kernel);
-  auto shared = accepted("shared memory of a kernel",
-                         cudaFuncSetAttribute(code, cudaFuncAttributeMaxDynamicSharedMemorySize, extras.shared_bytes));
+  auto shared =
+      accepted("shared memory of a kernel",
+               cudaFuncSetAttribute(code, cudaFuncAttributeMaxDynamicSharedMemorySize, extras.shared_bytes));
   if (!shared || extras.cluster_blocks <= 8) return shared;
-  return accepted("clusters of a kernel", cudaFuncSetAttribute(code, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
+  return accepted("clusters of a kernel",
+                  cudaFuncSetAttribute(code, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
 }
 
 // Loads the kernel's code on the current device, which a first launch would do otherwise.

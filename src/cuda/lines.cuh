@@ -27,8 +27,10 @@ __device__ inline line line_of(uint4 v) { return {{v.x, v.y, v.z, v.w}}; }
 
 template <typename T>
 __device__ uint32_t bits_of(T value) {
-  if constexpr (sizeof(T) == 4) return reinterpret_cast<const uint32_t &>(value);
-  else return reinterpret_cast<const uint16_t &>(value);
+  if constexpr (sizeof(T) == 4)
+    return reinterpret_cast<const uint32_t &>(value);
+  else
+    return reinterpret_cast<const uint16_t &>(value);
 }
 
 // `value` in every column.
@@ -41,21 +43,27 @@ __device__ line filled(T value) {
 
 template <typename T>
 __device__ float column_of(const line &from, int i) {
-  if constexpr (sizeof(T) == 4) return __uint_as_float(from.word[i]);
-  else if constexpr (__is_same(T, __half)) return __half2float(__ushort_as_half(uint16_t(from.word[i / 2] >> (16 * (i % 2)))));
-  else return __uint_as_float(i % 2 ? from.word[i / 2] & 0xffff0000u : from.word[i / 2] << 16);
+  if constexpr (sizeof(T) == 4)
+    return __uint_as_float(from.word[i]);
+  else if constexpr (__is_same(T, __half))
+    return __half2float(__ushort_as_half(uint16_t(from.word[i / 2] >> (16 * (i % 2)))));
+  else
+    return __uint_as_float(i % 2 ? from.word[i / 2] & 0xffff0000u : from.word[i / 2] << 16);
 }
 
 template <typename T>
 __device__ void set_column(line &to, int i, uint32_t bits) {
-  if constexpr (sizeof(T) == 4) to.word[i] = bits;
-  else to.word[i / 2] = __byte_perm(to.word[i / 2], bits, i % 2 ? 0x5410 : 0x3254);
+  if constexpr (sizeof(T) == 4)
+    to.word[i] = bits;
+  else
+    to.word[i / 2] = __byte_perm(to.word[i / 2], bits, i % 2 ? 0x5410 : 0x3254);
 }
 
 // Two columns of a line, rounded to nearest even.
 template <typename T>
 __device__ uint32_t packed(float low, float high) {
-  if constexpr (sizeof(T) == 4) return __float_as_uint(low);
+  if constexpr (sizeof(T) == 4)
+    return __float_as_uint(low);
   else if constexpr (__is_same(T, __half)) {
     __half2 both = __floats2half2_rn(low, high);
     return reinterpret_cast<const uint32_t &>(both);
@@ -84,7 +92,8 @@ template <typename T, bool aligned>
 class strip {
  public:
   __device__ strip(void *first, int64_t stride)
-      : first(static_cast<T *>(first)), gap(stride), after(int(reinterpret_cast<uintptr_t>(first) % line_bytes)) {}
+      : first(static_cast<T *>(first)), gap(stride),
+        after(int(reinterpret_cast<uintptr_t>(first) % line_bytes)) {}
 
   __device__ T *at(int64_t column) const { return first + column * stride(); }
   __device__ int64_t stride() const { return aligned ? 1 : gap; }
@@ -107,10 +116,11 @@ __device__ inline int within_int(int64_t v) {
 // at or beyond n are not read and come as `filler`, as do lines outside. The first line of a strip that is not
 // aligned may be read together with the bytes before it, which belong to the same 16.
 template <int lines, typename T, bool aligned>
-__device__ void load_lines(line (&to)[lines], const strip<T, aligned> &row, int64_t column, int step, int64_t begin,
-                           int64_t end, int64_t n, T filler) {
+__device__ void load_lines(line (&to)[lines], const strip<T, aligned> &row, int64_t column, int step,
+                           int64_t begin, int64_t end, int64_t n, T filler) {
   constexpr int columns = line_columns<T>;
-  const int left = within_int(n - column), start = within_int(begin - column), stop = within_int(end - column);
+  const int left = within_int(n - column), start = within_int(begin - column),
+            stop = within_int(end - column);
   auto wanted = [&](int k) { return k * step < stop && k * step + columns > start; };
   auto each = [&](int k, auto &&whole) {
     if (wanted(k) && !whole(k))
@@ -132,13 +142,14 @@ __device__ void load_lines(line (&to)[lines], const strip<T, aligned> &row, int6
   if (row.past() == 0) {
 #pragma unroll
     for (int k = 0; k < lines; ++k)
-      if (wanted(k) && whole(k)) to[k] = line_of(*reinterpret_cast<const uint4 *>(at + k * step * int(sizeof(T))));
+      if (wanted(k) && whole(k))
+        to[k] = line_of(*reinterpret_cast<const uint4 *>(at + k * step * int(sizeof(T))));
   } else {
 #pragma unroll
     for (int k = 0; k < lines; ++k)
       if (wanted(k) && whole(k)) {
         const uint4 *two = reinterpret_cast<const uint4 *>(at + k * step * int(sizeof(T)));
-        to[k] = joined(line_of(two[0]), line_of(two[1]), row.past());  // the second is the next lane's first
+        to[k] = joined(line_of(two[0]), line_of(two[1]), row.past()); // the second is the next lane's first
       }
   }
   if constexpr (!aligned)
@@ -150,7 +161,8 @@ __device__ void load_lines(line (&to)[lines], const strip<T, aligned> &row, int6
 // Writes f(k, v), the `columns` values of line k, to columns `column` + k * step, ..., those below n, past the caches.
 // All lanes of the team take part; each owns the line after its neighbour's.
 template <int lines, int columns, typename T, bool aligned, typename F>
-__device__ void store_lines(const strip<T, aligned> &row, team mine, int64_t column, int step, int64_t n, F &&f) {
+__device__ void store_lines(const strip<T, aligned> &row, team mine, int64_t column, int step, int64_t n,
+                            F &&f) {
   constexpr int bytes = columns * int(sizeof(T)), per_word = 4 / int(sizeof(T));
   const int left = within_int(n - column);
   T *const at = row.at(column);
@@ -168,17 +180,19 @@ __device__ void store_lines(const strip<T, aligned> &row, team mine, int64_t col
   };
 
   const bool fits = row.past() % (bytes < line_bytes ? bytes : line_bytes) == 0;
-  if (row.stride() == 1 && (aligned || __all_sync(0xffffffffu, fits))) {  // teams may differ
+  if (row.stride() == 1 && (aligned || __all_sync(0xffffffffu, fits))) { // teams may differ
 #pragma unroll
     for (int k = 0; k < lines; ++k) {
       float v[columns];
       f(k, v);
       if (k * step + columns <= left) {
         if constexpr (bytes < line_bytes) {
-          __stcs(reinterpret_cast<uint2 *>(at + k * step), make_uint2(packed<T>(v[0], v[1]), packed<T>(v[2], v[3])));
+          __stcs(reinterpret_cast<uint2 *>(at + k * step),
+                 make_uint2(packed<T>(v[0], v[1]), packed<T>(v[2], v[3])));
         } else {
 #pragma unroll
-          for (int part = 0; part < columns; part += line_columns<T>) put(at + k * step + part, line_from(v + part));
+          for (int part = 0; part < columns; part += line_columns<T>)
+            put(at + k * step + part, line_from(v + part));
         }
       } else if constexpr (!aligned) {
 #pragma unroll
@@ -190,7 +204,7 @@ __device__ void store_lines(const strip<T, aligned> &row, team mine, int64_t col
   if constexpr (bytes == line_bytes && !aligned) {
     if (row.stride() == 1) {
       // A lane's block: the end of the line before its own and the beginning of its own.
-      const int own = columns - row.past() / int(sizeof(T));  // columns of a line that fall into its own block
+      const int own = columns - row.past() / int(sizeof(T)); // columns of a line that fall into its own block
       line before = {};
 #pragma unroll
       for (int k = 0; k < lines; ++k) {
@@ -225,4 +239,4 @@ __device__ void store_lines(const strip<T, aligned> &row, team mine, int64_t col
   }
 }
 
-}  // namespace sluice::cuda
+} // namespace sluice::cuda

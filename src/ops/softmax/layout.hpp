@@ -59,6 +59,7 @@ result<void> want_outputs_apart(const tensors &t, std::initializer_list<in_place
 bool rows_are_aligned(const plan &p, const tensors &t, operand k);
 // CUDA: the variant for rows of n columns that are read in lines of 16 bytes of a dtype. share: blocks of block_warps
 // that a multiprocessor has room for.
-void choose_device_rows(plan &p, sluice_dtype lines_of, int32_t share, int32_t most_chunks_held, const machine &on);
+void choose_device_rows(plan &p, sluice_dtype lines_of, int32_t share, int32_t most_chunks_held,
+                        const machine &on);
 
 }  // namespace sluice::softmax

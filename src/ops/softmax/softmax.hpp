@@ -86,45 +86,46 @@ inline constexpr int64_t most_chunks = 64;  // of a row whose exponentials are k
 
 // On CUDA too, and there a warp holds a chunk in registers.
 inline constexpr int device_chunk = 1024;
-inline constexpr int team_lines = 4;             // of a lane, where more lanes would only add to the work of a row
-inline constexpr int block_warps = 8;            // of a block that holds a row or a part of it; three such at once
-inline constexpr int large_block_warps = 16;     // where a cluster of those does not hold the row; one at once
+inline constexpr int team_lines = 4; // of a lane, where more lanes would only add to the work of a row
+inline constexpr int block_warps = 8; // of a block that holds a row or a part of it; three such at once
+inline constexpr int large_block_warps = 16; // where a cluster of those does not hold the row; one at once
 inline constexpr int most_cluster_blocks = 16;
-inline constexpr int most_held = 2;              // chunks of a warp
+inline constexpr int most_held = 2; // chunks of a warp
 inline constexpr int most_cluster_chunks = most_cluster_blocks * large_block_warps * most_held;
 inline constexpr int most_folded_by_warp = 1024; // pairs of a row
 static_assert(most_cluster_chunks <= most_folded_by_warp);
 SLUICE_BOTH_SIDES inline int64_t device_chunks(int64_t n) { return (n + device_chunk - 1) / device_chunk; }
 
 enum class variant : int32_t {
-  nothing,      // an extent of 0 and nothing to write
-  rows,         // CPU: a task takes whole rows, one after the other
-  pieces,       // CPU, few long rows: a task takes chunks of one row; two rounds
-  columns,      // CPU, rows that stand side by side: a task copies a tile of them, and each row is a lane
-  team_per_row,    // CUDA, at most a device chunk: lanes of a warp hold the row
-  block_per_row,   // CUDA: a warp holds each chunk
+  nothing, // an extent of 0 and nothing to write
+  rows, // CPU: a task takes whole rows, one after the other
+  pieces, // CPU, few long rows: a task takes chunks of one row; two rounds
+  columns, // CPU, rows that stand side by side: a task copies a tile of them, and each row is a lane
+  team_per_row, // CUDA, at most a device chunk: lanes of a warp hold the row
+  block_per_row, // CUDA: a warp holds each chunk
   cluster_per_row, // CUDA, sm_90: the same over several blocks, one row after the other
-  split_row,       // CUDA, longer rows and older devices: two sweeps over chunks
+  split_row, // CUDA, longer rows and older devices: two sweeps over chunks
   block_per_wide_row // CUDA, computing in double: three sweeps
 };
 const char *variant_name(variant how);
 
 struct plan {
-  row_space<operands> space;       // rows: all axes of x but the last
-  int64_t n;                       // columns
-  int64_t column[operands];        // elements from column to column; 0 for what a row has one of
-  sluice_dtype dtype[operands];    // lanes 0: absent
+  row_space<operands> space; // rows: all axes of x but the last
+  int64_t n; // columns
+  int64_t column[operands]; // elements from column to column; 0 for what a row has one of
+  sluice_dtype dtype[operands]; // lanes 0: absent
   effects does;
-  bool wide;                       // computes in double
-  bool shapes_x;                   // some effect beside scale, or an exclusion: v is built in scratch first
+  bool wide; // computes in double
+  bool shapes_x; // some effect beside scale, or an exclusion: v is built in scratch first
   variant how;
-  int64_t tasks;                   // bodies of a parallel round
-  int64_t per_task;                // rows: rows of a task; pieces: chunks of a task
-  int64_t tile;                    // columns: rows of a tile
-  int32_t lanes, lines;            // team_per_row: lanes of a row, 16-byte lines of a lane
-  int32_t blocks, warps, held;     // block_ and cluster_per_row: blocks of a row, warps of a block, chunks of a warp
-  int64_t rows_at_once;            // cluster_per_row
-  bool aligned;                    // CUDA: see rows_are
+  int64_t tasks; // bodies of a parallel round
+  int64_t per_task; // rows: rows of a task; pieces: chunks of a task
+  int64_t tile; // columns: rows of a tile
+  int32_t lanes, lines; // team_per_row: lanes of a row, 16-byte lines of a lane
+  int32_t blocks, warps,
+      held; // block_ and cluster_per_row: blocks of a row, warps of a block, chunks of a warp
+  int64_t rows_at_once; // cluster_per_row
+  bool aligned; // CUDA: see rows_are
   bool shaped;
   bool keeps_exponentials; // rows: each body has room for a row's e^(v - m); else longer ones are made twice
   bool past_caches; // the results are too large to stay in a cache
@@ -202,10 +203,13 @@ struct backward_scratch {
 inline backward_scratch carve(arena &room, const backward_plan &p) {
   int64_t rows = p.rows.how == variant::nothing ? 0 : p.rows.space.rows;
   int64_t split = p.rows.how == variant::split_row ? rows : 0;
-  return {room.take<double>(p.is_plain ? 0 : rows), room.take<double>(p.mask.wanted && p.mask.column == 0 ? rows : 0),
-          room.take<double>(p.slopes.wanted ? rows : 0), room.take<double>(p.sink.wanted ? rows : 0),
+  return {room.take<double>(p.is_plain ? 0 : rows),
+          room.take<double>(p.mask.wanted && p.mask.column == 0 ? rows : 0),
+          room.take<double>(p.slopes.wanted ? rows : 0),
+          room.take<double>(p.sink.wanted ? rows : 0),
           room.take<double>(p.temperature.wanted ? rows : 0),
-          room.take<pair>(split * device_chunks(p.rows.n)), room.take<pair>(split)};
+          room.take<pair>(split * device_chunks(p.rows.n)),
+          room.take<pair>(split)};
 }
 
 // What a plan may know of the machine.

@@ -189,7 +189,8 @@ result<void> run_plain(const backward_plan &b, const backward_scratch &s, const 
   auto run = [&]<rows_are kind>() {
     return launches::all<gradient_row, X, kind>(task, s.device_parts, s.device_rows, true, stream);
   };
-  return b.rows.aligned ? run.template operator()<rows_are::aligned>() : run.template operator()<rows_are::plain>();
+  return b.rows.aligned ? run.template operator()<rows_are::aligned>()
+                        : run.template operator()<rows_are::plain>();
 }
 
 } // namespace

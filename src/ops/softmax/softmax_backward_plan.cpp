@@ -132,8 +132,10 @@ result<backward_plan> make_plan(const sluice_softmax_backward_desc &desc, const 
   p.how = nothing ? variant::nothing : on.cuda ? variant::block_per_wide_row : variant::rows;
   if (on.cuda && !nothing && is_plain(b, t)) {
     b.is_plain = true;
-    p.aligned = rows_are_aligned(p, t, op_y) && rows_are_aligned(p, t, op_dy) && rows_are_aligned(p, t, op_dx);
-    int32_t share = p.aligned && bytes_of(p.dtype[op_y]) == 2 ? 3 : 2;  // what two sources leave of the registers
+    p.aligned =
+        rows_are_aligned(p, t, op_y) && rows_are_aligned(p, t, op_dy) && rows_are_aligned(p, t, op_dx);
+    int32_t share =
+        p.aligned && bytes_of(p.dtype[op_y]) == 2 ? 3 : 2;  // what two sources leave of the registers
     choose_device_rows(p, p.dtype[op_y], share, 1, on);
   }
   return b;

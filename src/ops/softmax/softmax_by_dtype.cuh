@@ -14,7 +14,8 @@ result<void> run_cuda_of(const plan &p, const scratch &s, const addresses &data,
     return launches::all<forward_row, X, kind>(task, s.device_pairs, s.device_rows, data.at[op_y], stream);
   };
   if (p.shaped) return run.template operator()<rows_are::shaped>();
-  return p.aligned ? run.template operator()<rows_are::aligned>() : run.template operator()<rows_are::plain>();
+  return p.aligned ? run.template operator()<rows_are::aligned>()
+                   : run.template operator()<rows_are::plain>();
 }
 
-}  // namespace sluice::softmax
+} // namespace sluice::softmax

@@ -3,6 +3,7 @@
 
 namespace sluice::softmax {
 
-template result<void> run_cuda_of<__nv_bfloat16>(const plan &, const scratch &, const addresses &, sluice_stream);
+template result<void> run_cuda_of<__nv_bfloat16>(const plan &, const scratch &, const addresses &,
+                                                 sluice_stream);
 
 }  // namespace sluice::softmax

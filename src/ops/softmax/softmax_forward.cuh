@@ -38,7 +38,7 @@ class forward_row {
   static constexpr int most_chunks_held = kind == rows_are::aligned ? most_held : 1;
   using part = pair;
   struct held {
-    float v[lines * columns];  // after reduce(), where the row has no log, e^(v - m) 2^power_bias
+    float v[lines * columns]; // after reduce(), where the row has no log, e^(v - m) 2^power_bias
   };
 
   // Blocks that a multiprocessor must have registers for: with fewer each, the kernel would spill.
@@ -71,7 +71,7 @@ class forward_row {
     for (float each : h.v) most = fmaxf(most, each);
     // Adding 0 makes -0 and +0, which a maximum may confuse, the same.
     const float m = cuda::plus(cuda::team_max(most, mine), 0.0f);
-    const float base = m == -INFINITY ? 0.0f : m;  // nothing but -inf: -inf - -inf would be NaN
+    const float base = m == -INFINITY ? 0.0f : m; // nothing but -inf: -inf - -inf would be NaN
     auto sum = [&](auto &&power) {
       return sum_by_fours<lines, columns>(used, [&](int k, float (&e)[columns]) {
         values(h, k, e);
@@ -95,13 +95,13 @@ class forward_row {
   }
   __device__ pair finish(const pair &row) const { return with_sink(row, x.sink()); }
 
-  __device__ void write(const held &h, const pair &own, const pair &all, cuda::team mine, int64_t column, int step,
-                        int64_t n) const {
+  __device__ void write(const held &h, const pair &own, const pair &all, cuda::team mine, int64_t column,
+                        int step, int64_t n) const {
     char *const y = at.template of<op_y>();
     if (!y) return;
     const row_total row(all, p.does, p.n);
     float factor = own.m == all.m ? row.factor() : row.factor(float(own.m));
-    const bool is_small = factor < 0x1p-90f;  // it would not stay normal
+    const bool is_small = factor < 0x1p-90f; // it would not stay normal
     if (!is_small) factor = cuda::times(factor, float(unbiased));
 
     auto line_of_y = [&](int k, float (&v)[columns]) {
@@ -123,14 +123,17 @@ class forward_row {
       for (float &each : v) each = cuda::times(each, factor);
     };
     auto put = [&]<typename Y>() {
-      cuda::store_lines<lines, columns>(cuda::strip<Y, x_row::aligned>(y, p.column[op_y]), mine, column, step, n,
-                                        line_of_y);
+      cuda::store_lines<lines, columns>(cuda::strip<Y, x_row::aligned>(y, p.column[op_y]), mine, column, step,
+                                        n, line_of_y);
     };
     const sluice_dtype type = p.dtype[op_y];
     if (x_row::aligned || same(type, storage_dtype<X>)) return put.template operator()<X>();
-    if (type.bits == 32) put.template operator()<float>();
-    else if (type.code == kind_bfloat) put.template operator()<__nv_bfloat16>();
-    else put.template operator()<__half>();
+    if (type.bits == 32)
+      put.template operator()<float>();
+    else if (type.code == kind_bfloat)
+      put.template operator()<__nv_bfloat16>();
+    else
+      put.template operator()<__half>();
   }
 
   __device__ void results(const pair &row) const {
@@ -151,4 +154,4 @@ class forward_row {
   const x_row x;
 };
 
-}  // namespace sluice::softmax
+} // namespace sluice::softmax

@@ -54,7 +54,8 @@ class gradient_row {
 #pragma unroll
       for (int i = 0; i < columns; ++i) {
         const float of_y = cuda::column_of<X>(h.y[k], i), of_dy = cuda::column_of<X>(h.dy[k], i);
-        t[i] = p.does.log ? (of_y == -INFINITY ? 0.0f : of_dy) : (of_y == 0 ? 0.0f : cuda::times(of_y, of_dy));
+        t[i] =
+            p.does.log ? (of_y == -INFINITY ? 0.0f : of_dy) : (of_y == 0 ? 0.0f : cuda::times(of_y, of_dy));
       }
     });
     return {cuda::team_sum(s, mine)};
@@ -76,11 +77,12 @@ class gradient_row {
   // D - d_lse.
   __device__ dot_part finish(const dot_part &row) const {
     const char *d_lse = at.template of<op_d_lse>();
-    return d_lse ? dot_part{cuda::minus(row.dot, double(cuda::load_as<float>(d_lse, p.dtype[op_d_lse])))} : row;
+    return d_lse ? dot_part{cuda::minus(row.dot, double(cuda::load_as<float>(d_lse, p.dtype[op_d_lse])))}
+                 : row;
   }
 
-  __device__ void write(const held &h, const dot_part &, const dot_part &all, cuda::team mine, int64_t column, int step,
-                        int64_t n) const {
+  __device__ void write(const held &h, const dot_part &, const dot_part &all, cuda::team mine, int64_t column,
+                        int step, int64_t n) const {
     const float rest = float(all.dot), scale = float(p.does.scale);
     auto line_of_dx = [&](int k, float (&dx)[columns]) {
 #pragma unroll
@@ -92,8 +94,8 @@ class gradient_row {
         dx[i] = counts ? cuda::times(g, scale) : 0.0f;
       }
     };
-    cuda::store_lines<lines, columns>(cuda::strip<X, aligned>(at.template of<op_dx>(), p.column[op_dx]), mine, column,
-                                      step, n, line_of_dx);
+    cuda::store_lines<lines, columns>(cuda::strip<X, aligned>(at.template of<op_dx>(), p.column[op_dx]), mine,
+                                      column, step, n, line_of_dx);
   }
   __device__ void results(const dot_part &) const {}
 
@@ -103,4 +105,4 @@ class gradient_row {
   const cuda::strip<X, aligned> y, dy;
 };
 
-}  // namespace sluice::softmax
+} // namespace sluice::softmax

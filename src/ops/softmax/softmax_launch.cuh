@@ -36,7 +36,9 @@ result<void> split(const row_task &task, typename Row::part *parts, typename Row
   const unsigned blocks = grid_of(ceil_div(p.space.rows * device_chunks(p.n), split_warps));
   return first_failure(
       [&] { return cuda::launch(sweep_chunks<Row>, blocks, 32 * split_warps, stream, task, parts); },
-      [&] { return cuda::launch(fold_chunks<Row>, grid_of(p.space.rows), fold_threads, stream, task, parts, rows); },
+      [&] {
+        return cuda::launch(fold_chunks<Row>, grid_of(p.space.rows), fold_threads, stream, task, parts, rows);
+      },
       [&]() -> result<void> {
         if (!writes) return {};
         return cuda::launch(write_chunks<Row>, blocks, 32 * split_warps, stream, task, rows);
@@ -73,4 +75,4 @@ result<void> all(const row_task &task, void *parts, void *rows, bool writes, slu
   }
 }
 
-}  // namespace sluice::softmax::launches
+} // namespace sluice::softmax::launches

@@ -91,12 +91,12 @@ bool choose_cluster(plan &p, int32_t share, int32_t most_chunks_held, const mach
   } ways[] = {{block_warps, 1, share}, {large_block_warps, 1, 1}, {large_block_warps, most_held, 1}};
   for (const auto &way : ways) {
     if (way.held > most_chunks_held) return false;
-    const int32_t(&at_once)[cuda::cluster_sizes] = on.clusters.of_share[way.share];
+    const int32_t (&at_once)[cuda::cluster_sizes] = on.clusters.of_share[way.share];
     int size = 0;  // log2 of the blocks
     while (size < cuda::cluster_sizes && (int64_t(way.warps * way.held) << size) < chunks) ++size;
     if (size == cuda::cluster_sizes || at_once[size] == 0) continue;
-    while (size + 1 < cuda::cluster_sizes && p.space.rows << (size + 1) <= on.width && chunks >> (size + 1) > 0 &&
-           at_once[size + 1] > 0)
+    while (size + 1 < cuda::cluster_sizes && p.space.rows << (size + 1) <= on.width &&
+           chunks >> (size + 1) > 0 && at_once[size + 1] > 0)
       ++size;
     p.how = variant::cluster_per_row;
     p.held = way.held;
@@ -129,7 +129,8 @@ bool rows_are_aligned(const plan &p, const tensors &t, operand k) {
          (p.space.axes == 0 || p.space.stride[0][k] * bytes % 16 == 0);
 }
 
-void choose_device_rows(plan &p, sluice_dtype lines_of, int32_t share, int32_t most_chunks_held, const machine &on) {
+void choose_device_rows(plan &p, sluice_dtype lines_of, int32_t share, int32_t most_chunks_held,
+                        const machine &on) {
   const int64_t chunks = device_chunks(p.n);
   if (chunks <= 1) {
     // Two lanes at least: 32 bytes that lie together are what memory moves.

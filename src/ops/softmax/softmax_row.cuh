@@ -19,8 +19,10 @@ class places {
  public:
   // joined: there is at most one axis.
   __device__ places(const plan &p, const addresses &data, int64_t row, bool joined = false) {
-    if (joined) ((offset[place_of(asked)] = row * p.space.stride[0][asked]), ...);
-    else walk(p, row);
+    if (joined)
+      ((offset[place_of(asked)] = row * p.space.stride[0][asked]), ...);
+    else
+      walk(p, row);
     ((at[place_of(asked)] = first_byte(data.at[asked], offset[place_of(asked)], p.dtype[asked])), ...);
   }
 
@@ -65,7 +67,6 @@ template <typename X>
 inline constexpr sluice_dtype storage_dtype = __is_same(X, float)    ? dtype_of<float>
                                               : __is_same(X, __half) ? dtype_of<float16>
                                                                      : dtype_of<bfloat16>;
-
 
 // v = scale * x, and every column counts.
 template <typename X, rows_are kind>
@@ -148,7 +149,8 @@ class row_of_x<X, rows_are::shaped> {
       v[i] = cuda::times(cuda::column_of<X>(from[i / columns], i % columns), float(does.scale));
     if (does.softcap != 0)
 #pragma unroll
-      for (float &each : v) each = cuda::times(float(does.softcap), tanhf(cuda::over(each, float(does.softcap))));
+      for (float &each : v)
+        each = cuda::times(float(does.softcap), tanhf(cuda::over(each, float(does.softcap))));
     if (p.dtype[op_slopes].lanes)
 #pragma unroll
       for (int i = 0; i < lines * columns; ++i) {
@@ -173,7 +175,8 @@ class row_of_x<X, rows_are::shaped> {
   template <int lines>
   __device__ uint32_t in_range(int64_t column, int step) const {
     static_assert(lines * columns <= 32, "a bit for each column of a lane");
-    const int start = cuda::within_int(counted.first - column), stop = cuda::within_int(counted.last - column);
+    const int start = cuda::within_int(counted.first - column),
+              stop = cuda::within_int(counted.last - column);
     uint32_t bits = 0;
 #pragma unroll
     for (int i = 0; i < lines * columns; ++i) {
@@ -205,7 +208,8 @@ class row_of_x<X, rows_are::shaped> {
       } else {
 #pragma unroll
         for (int i = 0; i < columns; ++i)
-          if (wanted >> (k * columns + i) & 1 && at[(k * step + i) * stride] != 0) bits |= 1u << (k * columns + i);
+          if (wanted >> (k * columns + i) & 1 && at[(k * step + i) * stride] != 0)
+            bits |= 1u << (k * columns + i);
       }
     }
     return bits;
@@ -230,7 +234,8 @@ class row_of_x<X, rows_are::shaped> {
       for (int i = 0; i < lines * columns; ++i)
         if (wanted >> i & 1) {
           int64_t j = column + i / columns * step + i % columns;
-          add(i, cuda::load_as<float>(cuda::element(mask, j * p.column[op_mask], p.dtype[op_mask]), p.dtype[op_mask]));
+          add(i, cuda::load_as<float>(cuda::element(mask, j * p.column[op_mask], p.dtype[op_mask]),
+                                      p.dtype[op_mask]));
         }
     }
     return bits;
@@ -243,4 +248,4 @@ class row_of_x<X, rows_are::shaped> {
   float slope, temperature, below;
 };
 
-}  // namespace sluice::softmax
+} // namespace sluice::softmax

@@ -22,9 +22,9 @@ namespace sluice::softmax {
 
 // What a kernel is compiled for.
 enum class rows_are {
-  aligned,  // v = scale * x; all rows of one dtype, one after the other, of whole lines without gaps
-  plain,    // v = scale * x
-  shaped    // everything the header lists
+  aligned, // v = scale * x; all rows of one dtype, one after the other, of whole lines without gaps
+  plain, // v = scale * x
+  shaped // everything the header lists
 };
 
 // What a kernel is given.
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(32 * block_warps, Row::blocks_for(block_warps)
 
     row.write(held, own, all, mine, column, step, p.n);
     if (threadIdx.x == 0) row.results(all);
-    if (gridDim.x < p.space.rows) __syncthreads();  // parts are read before the next row writes them
+    if (gridDim.x < p.space.rows) __syncthreads(); // parts are read before the next row writes them
   }
 }
 
@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(32 * most_warps, chunks_held > 1 ? 1 : Row::bl
   using landing = cuda::landing<Row::lines>;
   using part = typename Row::part;
   constexpr int step = 32 * Row::columns;
-  extern __shared__ uint4 room[];  // a landing for each source of each chunk
+  extern __shared__ uint4 room[]; // a landing for each source of each chunk
   __shared__ part parts[2][most_cluster_chunks], alls[2];
   __shared__ cuda::mailbox box[2];
   const plan &p = task.p;
@@ -128,7 +128,8 @@ __global__ void __launch_bounds__(32 * most_warps, chunks_held > 1 ? 1 : Row::bl
     for (int h = 0; h < chunks_held; ++h)
       if (first_chunk + h < chunks)
 #pragma unroll
-        for (int k = 0; k < Row::sources; ++k) soon[h * Row::sources + k].fetch(row.source(k), chunk_column(h), p.n);
+        for (int k = 0; k < Row::sources; ++k)
+          soon[h * Row::sources + k].fetch(row.source(k), chunk_column(h), p.n);
   };
 
   int64_t r = blockIdx.x / p.blocks;
@@ -158,7 +159,8 @@ __global__ void __launch_bounds__(32 * most_warps, chunks_held > 1 ? 1 : Row::bl
         if (fetches) {
 #pragma unroll
           for (int k = 0; k < Row::sources; ++k)
-            soon[h * Row::sources + k].take(from[k], row.source(k).past(), chunk_column(h), p.n, row.filler(k));
+            soon[h * Row::sources + k].take(from[k], row.source(k).past(), chunk_column(h), p.n,
+                                            row.filler(k));
         } else {
           row.load(from, column, step);
         }
@@ -198,7 +200,8 @@ inline constexpr int split_warps = 4, fold_threads = 1024;
 template <typename F>
 __device__ void for_each_chunk(const plan &p, F &&f) {
   const int64_t chunks = device_chunks(p.n), warps = int64_t(gridDim.x) * (blockDim.x / 32);
-  for (int64_t i = int64_t(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32; i < p.space.rows * chunks; i += warps)
+  for (int64_t i = int64_t(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32; i < p.space.rows * chunks;
+       i += warps)
     f(i / chunks, i % chunks);
 }
 
@@ -225,12 +228,15 @@ __global__ void __launch_bounds__(32 * split_warps, Row::blocks_for(split_warps)
 
 template <typename Row>
 __global__ void __launch_bounds__(fold_threads, 1)
-    fold_chunks(const __grid_constant__ row_task task, const typename Row::part *parts, typename Row::part *rows) {
+    fold_chunks(const __grid_constant__ row_task task, const typename Row::part *parts,
+                typename Row::part *rows) {
   const int64_t chunks = device_chunks(task.p.n);
   for (int64_t r = blockIdx.x; r < task.p.space.rows; r += gridDim.x) {
     typename Row::part all;
-    if (chunks > most_folded_by_warp) all = Row::fold_by_block(parts + r * chunks, chunks);
-    else if (threadIdx.x < 32) all = Row::fold(parts + r * chunks, int(chunks));
+    if (chunks > most_folded_by_warp)
+      all = Row::fold_by_block(parts + r * chunks, chunks);
+    else if (threadIdx.x < 32)
+      all = Row::fold(parts + r * chunks, int(chunks));
     if (threadIdx.x == 0) {
       const Row row(task, r);
       rows[r] = all = row.finish(all);
@@ -251,4 +257,4 @@ __global__ void __launch_bounds__(32 * split_warps, Row::blocks_for(split_warps)
   });
 }
 
-}  // namespace sluice::softmax
+} // namespace sluice::softmax

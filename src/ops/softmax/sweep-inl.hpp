@@ -1,5 +1,5 @@
 // sweep-inl.hpp: the loops of softmax. sweep() reads a chunk into its (maximum, sum) and leaves e^(v - m)
-// behind; emit_scaled() and emit_log() write y. Compiled once for each instruction set.
+// behind; row_writer writes y. Compiled once for each instruction set.
 //
 // Where rows follow each other, y of one is written between the exponentials of the next (see `before`).
 //
