@@ -7,15 +7,12 @@
 
 namespace sluice::cuda {
 
-// The first `bytes` of 16, 0 < bytes <= 16; the others become 0.
-__device__ inline void copy_soon(uint4 *to, const void *from, int bytes) {
+// 16 bytes.
+__device__ inline void copy_soon(uint4 *to, const void *from) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
-               "r"(bytes)
-               : "memory");
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from) : "memory");
 #else
-  char *byte = reinterpret_cast<char *>(to);
-  for (int i = 0; i < 16; ++i) byte[i] = i < bytes ? static_cast<const char *>(from)[i] : 0;
+  *to = *static_cast<const uint4 *>(from);
 #endif
 }
 __device__ inline void wait_for_copies() {
@@ -36,12 +33,17 @@ struct landing {
     const char *from = reinterpret_cast<const char *>(row.at(column)) - row.past();
     const int bytes = within_int((n - column) * int64_t(sizeof(T))) + row.past(), lane = threadIdx.x % 32;
     auto one = [&](int b) {
-      if (b * line_bytes < bytes)
-        copy_soon(&block[b], from + b * line_bytes, min(line_bytes, bytes - b * line_bytes));
+      if ((b + 1) * line_bytes <= bytes) copy_soon(&block[b], from + b * line_bytes);
     };
 #pragma unroll
     for (int k = 0; k < lines; ++k) one(32 * k + lane);
-    if (row.past() && lane == 0) one(32 * lines);
+    if constexpr (!aligned) {
+      if (row.past() && lane == 0) one(32 * lines);
+      // The end of the row, of which no more is read than there is.
+      const int last = bytes / line_bytes * line_bytes + lane * int(sizeof(T));
+      if (lane < line_columns<T> && last < bytes && last < int(sizeof block))
+        reinterpret_cast<T *>(block)[last / int(sizeof(T))] = *reinterpret_cast<const T *>(from + last);
+    }
   }
 
   // After wait_for_copies(). `filler` from the row's end on.

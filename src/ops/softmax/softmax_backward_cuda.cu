@@ -193,6 +193,12 @@ result<void> run_plain(const backward_plan &b, const backward_scratch &s, const 
                         : run.template operator()<rows_are::plain>();
 }
 
+template <typename X>
+result<void> warm_plain() {
+  return first_failure([] { return launches::warm<gradient_row, X, rows_are::aligned>(); },
+                       [] { return launches::warm<gradient_row, X, rows_are::plain>(); });
+}
+
 } // namespace
 
 result<void> run_cuda(const backward_plan &p, const backward_scratch &s, const addresses &data,
@@ -208,7 +214,8 @@ result<void> run_cuda(const backward_plan &p, const backward_scratch &s, const a
 
 result<void> warm_backward_cuda(const sluice_context &) {
   return first_failure([] { return warm<float>(); }, [] { return warm<double>(); },
-                       [] { return cuda::warm(fold_rows<saved_terms>); });
+                       [] { return cuda::warm(fold_rows<saved_terms>); }, [] { return warm_plain<float>(); },
+                       [] { return warm_plain<__half>(); }, [] { return warm_plain<__nv_bfloat16>(); });
 }
 
 } // namespace sluice::softmax

@@ -18,4 +18,11 @@ result<void> run_cuda_of(const plan &p, const scratch &s, const addresses &data,
                    : run.template operator()<rows_are::plain>();
 }
 
+template <typename X>
+result<void> warm_cuda_of() {
+  return first_failure([] { return launches::warm<forward_row, X, rows_are::aligned>(); },
+                       [] { return launches::warm<forward_row, X, rows_are::plain>(); },
+                       [] { return launches::warm<forward_row, X, rows_are::shaped>(); });
+}
+
 } // namespace sluice::softmax

@@ -8,6 +8,9 @@ namespace sluice::softmax {
 template <typename X>
 result<void> run_cuda_of(const plan &p, const scratch &s, const addresses &data, sluice_stream stream);
 
+template <typename X>
+result<void> warm_cuda_of();
+
 result<void> run_cuda(const plan &p, const scratch &s, const addresses &data, sluice_stream stream) {
   if (p.how == variant::block_per_wide_row)
     return cuda::launch(block_per_wide_row, row_blocks(p.space.rows), row_threads(p.n), stream, p, data);
@@ -17,6 +20,9 @@ result<void> run_cuda(const plan &p, const scratch &s, const addresses &data, sl
                                   : run_cuda_of<__half>(p, s, data, stream);
 }
 
-result<void> warm_cuda(const sluice_context &) { return cuda::warm(block_per_wide_row); }
+result<void> warm_cuda(const sluice_context &) { 
+  return first_failure([] { return cuda::warm(block_per_wide_row); }, [] { return warm_cuda_of<float>(); },
+                       [] { return warm_cuda_of<__half>(); }, [] { return warm_cuda_of<__nv_bfloat16>(); });
+}
 
 }  // namespace sluice::softmax

@@ -5,5 +5,6 @@ namespace sluice::softmax {
 
 template result<void> run_cuda_of<__nv_bfloat16>(const plan &, const scratch &, const addresses &,
                                                  sluice_stream);
+template result<void> warm_cuda_of<__nv_bfloat16>();
 
 }  // namespace sluice::softmax

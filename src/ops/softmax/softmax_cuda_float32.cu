@@ -4,5 +4,6 @@
 namespace sluice::softmax {
 
 template result<void> run_cuda_of<float>(const plan &, const scratch &, const addresses &, sluice_stream);
+template result<void> warm_cuda_of<float>();
 
 }  // namespace sluice::softmax

@@ -23,9 +23,10 @@ template <typename Row, int most_warps, int chunks_held>
 result<void> clusters(const row_task &task, sluice_stream stream) {
   const plan &p = task.p;
   auto kernel = cluster_per_row<Row, most_warps, chunks_held>;
-  cuda::launch_extras extras = {p.warps * chunks_held * Row::sources * int(sizeof(cuda::landing<Row::lines>)),
-                                p.blocks};
-  if (auto allowed = cuda::allow(kernel, extras); !allowed) return allowed;
+  constexpr int chunk_bytes = chunks_held * Row::sources * int(sizeof(cuda::landing<Row::lines>));
+  cuda::launch_extras extras = {p.warps * chunk_bytes, p.blocks};
+  // The same for every call, since others may be between their two lines here.
+  if (auto allowed = cuda::allow(kernel, {most_warps * chunk_bytes, most_cluster_blocks}); !allowed) return allowed;
   return cuda::launch(kernel, unsigned(p.rows_at_once * p.blocks), 32 * p.warps, extras, stream, task);
 }
 
@@ -73,6 +74,32 @@ result<void> all(const row_task &task, void *parts, void *rows, bool writes, slu
                               static_cast<typename split_row::part *>(rows), writes, stream);
     default: return fail(SLUICE_INTERNAL, "a plan for %s has no kernel", variant_name(p.how));
   }
+}
+
+// Loads every kernel that all() may launch.
+template <template <typename, rows_are, int> typename row, typename X, rows_are kind>
+result<void> warm() {
+  constexpr int most_lines = device_chunk / 32 / cuda::line_columns<X>;
+  using chunk_row = row<X, kind, most_lines>;
+  auto load = [](auto... kernels) { return first_failure([=] { return cuda::warm(kernels); }...); };
+  return first_failure(
+      [&] {
+        return load(team_per_row<chunk_row, true>, team_per_row<row<X, kind, team_lines>, false>,
+                    block_per_row<chunk_row>, cluster_per_row<chunk_row, block_warps, 1>,
+                    cluster_per_row<chunk_row, large_block_warps, 1>);
+      },
+      [&]() -> result<void> {
+        if constexpr (kind == rows_are::shaped) return {};
+        else return load(team_per_row<row<X, kind, team_lines>, true>, team_per_row<row<X, kind, 1>, false>);
+      },
+      [&]() -> result<void> {
+        if constexpr (chunk_row::most_chunks_held == 1) return {};
+        else return load(cluster_per_row<chunk_row, large_block_warps, most_held>);
+      },
+      [&]() -> result<void> {
+        if constexpr (kind == rows_are::aligned) return {};
+        else return load(sweep_chunks<chunk_row>, fold_chunks<chunk_row>, write_chunks<chunk_row>);
+      });
 }
 
 } // namespace sluice::softmax::launches

@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(32 * block_warps, Row::blocks_for(block_warps)
   __shared__ typename Row::part parts[block_warps];
   const plan &p = task.p;
   const cuda::team mine = cuda::whole_warp();
-  const int warp = threadIdx.x / 32, warps = blockDim.x / 32;
+  const int warp = threadIdx.x / 32;
   const int64_t column = warp * device_chunk + mine.lane * Row::columns;
 
   for (int64_t r = blockIdx.x; r < p.space.rows; r += gridDim.x) {
@@ -90,11 +90,11 @@ __global__ void __launch_bounds__(32 * block_warps, Row::blocks_for(block_warps)
     const typename Row::part own = row.reduce(held, lines_in_row(warp * device_chunk, step, p.n), mine);
     if (mine.lane == 0) parts[warp] = own;
     __syncthreads();
-    const typename Row::part all = row.finish(Row::fold(parts, warps));
+    const typename Row::part all = row.finish(Row::fold(parts, p.warps));
 
     row.write(held, own, all, mine, column, step, p.n);
     if (threadIdx.x == 0) row.results(all);
-    if (gridDim.x < p.space.rows) __syncthreads(); // parts are read before the next row writes them
+    __syncthreads(); // parts are read before the next row writes them
   }
 }
 
