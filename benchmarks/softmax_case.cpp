@@ -7,7 +7,6 @@
 #include <cstdlib>
 
 #include "core/view.hpp"
-#include "ops/softmax/run.hpp"
 #include "ops/softmax/softmax.hpp"
 
 namespace bench {

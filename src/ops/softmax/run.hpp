@@ -8,8 +8,6 @@
 
 namespace sluice::softmax {
 
-machine machine_of(const sluice_context &context);
-
 result<void> run_cpu(const sluice_context &context, const plan &p, const scratch &s, const addresses &data);
 result<void> run_cpu(const sluice_context &context, const backward_plan &p, const backward_scratch &s,
                      const addresses &data, const gradients &out);

@@ -218,6 +218,7 @@ struct machine {
   int32_t width; // CPU: bodies that run at once. CUDA: multiprocessors
   cuda::cluster_counts clusters; // CUDA
 };
+machine machine_of(const sluice_context &context);
 
 // The caller's tensors after read_view; `present` tells which were given.
 struct tensors {

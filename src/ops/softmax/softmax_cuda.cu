@@ -20,7 +20,7 @@ result<void> run_cuda(const plan &p, const scratch &s, const addresses &data, sl
                                   : run_cuda_of<__half>(p, s, data, stream);
 }
 
-result<void> warm_cuda(const sluice_context &) { 
+result<void> warm_cuda(const sluice_context &) {
   return first_failure([] { return cuda::warm(block_per_wide_row); }, [] { return warm_cuda_of<float>(); },
                        [] { return warm_cuda_of<__half>(); }, [] { return warm_cuda_of<__nv_bfloat16>(); });
 }

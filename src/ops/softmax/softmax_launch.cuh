@@ -26,7 +26,8 @@ result<void> clusters(const row_task &task, sluice_stream stream) {
   constexpr int chunk_bytes = chunks_held * Row::sources * int(sizeof(cuda::landing<Row::lines>));
   cuda::launch_extras extras = {p.warps * chunk_bytes, p.blocks};
   // The same for every call, since others may be between their two lines here.
-  if (auto allowed = cuda::allow(kernel, {most_warps * chunk_bytes, most_cluster_blocks}); !allowed) return allowed;
+  if (auto allowed = cuda::allow(kernel, {most_warps * chunk_bytes, most_cluster_blocks}); !allowed)
+    return allowed;
   return cuda::launch(kernel, unsigned(p.rows_at_once * p.blocks), 32 * p.warps, extras, stream, task);
 }
 
@@ -89,16 +90,22 @@ result<void> warm() {
                     cluster_per_row<chunk_row, large_block_warps, 1>);
       },
       [&]() -> result<void> {
-        if constexpr (kind == rows_are::shaped) return {};
-        else return load(team_per_row<row<X, kind, team_lines>, true>, team_per_row<row<X, kind, 1>, false>);
+        if constexpr (kind == rows_are::shaped)
+          return {};
+        else
+          return load(team_per_row<row<X, kind, team_lines>, true>, team_per_row<row<X, kind, 1>, false>);
       },
       [&]() -> result<void> {
-        if constexpr (chunk_row::most_chunks_held == 1) return {};
-        else return load(cluster_per_row<chunk_row, large_block_warps, most_held>);
+        if constexpr (chunk_row::most_chunks_held == 1)
+          return {};
+        else
+          return load(cluster_per_row<chunk_row, large_block_warps, most_held>);
       },
       [&]() -> result<void> {
-        if constexpr (kind == rows_are::aligned) return {};
-        else return load(sweep_chunks<chunk_row>, fold_chunks<chunk_row>, write_chunks<chunk_row>);
+        if constexpr (kind == rows_are::aligned)
+          return {};
+        else
+          return load(sweep_chunks<chunk_row>, fold_chunks<chunk_row>, write_chunks<chunk_row>);
       });
 }
 

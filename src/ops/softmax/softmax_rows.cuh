@@ -110,7 +110,7 @@ __global__ void __launch_bounds__(32 * most_warps, chunks_held > 1 ? 1 : Row::bl
   using part = typename Row::part;
   constexpr int step = 32 * Row::columns;
   extern __shared__ uint4 room[]; // a landing for each source of each chunk
-  __shared__ part parts[2][most_cluster_chunks], alls[2];
+  __shared__ part parts[2][most_cluster_chunks], of_rows[2];
   __shared__ cuda::mailbox box[2];
   const plan &p = task.p;
   const cuda::team mine = cuda::whole_warp();
@@ -179,11 +179,11 @@ __global__ void __launch_bounds__(32 * most_warps, chunks_held > 1 ? 1 : Row::bl
     if (warp == 0) {
       box[set].wait(turn >> 1 & 1);
       const part all = row.finish(Row::fold(parts[set], chunks));
-      if (mine.lane == 0) alls[set] = all;
+      if (mine.lane == 0) of_rows[set] = all;
       if (mine.lane == 0 && first_chunk == 0) row.results(all);
     }
     __syncthreads();
-    const part all = alls[set];
+    const part all = of_rows[set];
 #pragma unroll
     for (int h = 0; h < chunks_held; ++h)
       if (first_chunk + h < chunks)
@@ -196,7 +196,7 @@ __global__ void __launch_bounds__(32 * most_warps, chunks_held > 1 ? 1 : Row::bl
 // A warp takes a chunk wherever it lies: one sweep for the parts, one fold a row, one more sweep for the results.
 inline constexpr int split_warps = 4, fold_threads = 1024;
 
-// Calls f(row, chunk) for every chunk of every row, a warp each.
+// Cof_rows f(row, chunk) for every chunk of every row, a warp each.
 template <typename F>
 __device__ void for_each_chunk(const plan &p, F &&f) {
   const int64_t chunks = device_chunks(p.n), warps = int64_t(gridDim.x) * (blockDim.x / 32);
