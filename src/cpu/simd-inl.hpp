@@ -175,11 +175,16 @@ HWY_INLINE void store(D d, hn::Vec<D> v, T *p) {
   auto n = narrowed(d, v, p);
   hn::StoreU(n, hn::DFromV<decltype(n)>(), reinterpret_cast<hn::TFromV<decltype(n)> *>(p));
 }
-// Past the caches. p is aligned to the vector as stored.
+// Past the caches. p is aligned to the vector as stored. Below 16 bytes Highway would store 16 all the same.
 template <class D, typename T>
 HWY_INLINE void stream(D d, hn::Vec<D> v, T *p) {
   auto n = narrowed(d, v, p);
-  hn::Stream(n, hn::DFromV<decltype(n)>(), reinterpret_cast<hn::TFromV<decltype(n)> *>(p));
+  const hn::DFromV<decltype(n)> narrow;
+  auto *to = reinterpret_cast<hn::TFromV<decltype(n)> *>(p);
+  if constexpr (hn::MaxLanes(d) * sizeof(T) < 16)
+    hn::StoreU(n, narrow, to);
+  else
+    hn::Stream(n, narrow, to);
 }
 
 // Two vectors that follow each other, free of NaN: as one piece of memory where the narrow type leaves half of
