@@ -11,7 +11,7 @@
 namespace sluice::cuda {
 
 // How many clusters of 1, 2, 4, 8 and 16 blocks run at once, where a multiprocessor has room for `share` blocks of
-// `threads`; 0: none.
+// 256 threads, by their shared memory; 0: none.
 inline constexpr int cluster_sizes = 5, most_share = 3;
 struct cluster_counts {
   int32_t of_share[most_share + 1][cluster_sizes];
